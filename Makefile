@@ -1,0 +1,46 @@
+# Everything runs in .venv/, which is made on first use. PYTHON chooses the interpreter.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := $(shell find src -type f -not -name '*.pyc')
+
+.PHONY: demo test lint format clean
+.DELETE_ON_ERROR:
+
+demo: .venv/.package
+	$(BIN)/python examples/demo.py
+
+test: .venv/.test
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/.lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv build dist
+
+# torch first and by its pin: a range alone may pull another build of gigabytes.
+.venv/.python: constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -c constraints.txt torch
+	touch $@
+
+# The wheel, not the source tree: what is tested is what users install.
+.venv/.package: .venv/.python pyproject.toml $(SOURCES)
+	$(BIN)/pip uninstall --quiet --yes elmokit
+	$(BIN)/pip install --quiet -c constraints.txt .
+	touch $@
+
+.venv/.test: .venv/.package
+	$(BIN)/pip install --quiet -c constraints.txt --group test '.[arrow,hub,kiwi]'
+	touch $@
+
+.venv/.lint: .venv/.test
+	$(BIN)/pip install --quiet -c constraints.txt --group lint
+	touch $@

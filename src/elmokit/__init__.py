@@ -1,0 +1,37 @@
+"""elmokit: ELMo, deep contextualised word representations, for today's Python."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .config import ElmoConfig as ElmoConfig
+    from .errors import ElmoError as ElmoError
+    from .model import Elmo as Elmo
+    from .nn import BiLm as BiLm
+    from .nn import BiLmOutput as BiLmOutput
+    from .nn import ScalarMix as ScalarMix
+
+__version__ = "0.1.0"
+
+# Imported when first used: torch takes seconds to load, and `elmokit --help` does not need it.
+_EXPORTS = {
+    "BiLm": "nn",
+    "BiLmOutput": "nn",
+    "Elmo": "model",
+    "ElmoConfig": "config",
+    "ElmoError": "errors",
+    "ScalarMix": "nn",
+}
+__all__ = ["__version__", *_EXPORTS]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *globals()]

@@ -1,0 +1,31 @@
+"""The errors that elmokit raises on purpose: one line that says what is wrong, where, and what to do.
+
+`except ElmoError` catches all of them; each also is the built-in error that it resembles.
+"""
+
+
+class ElmoError(Exception):
+    """Base of every error that elmokit raises on purpose."""
+
+
+class ConfigError(ElmoError, ValueError):
+    """An option, an architecture or an argument has a value that cannot work."""
+
+
+class InputError(ElmoError, ValueError):
+    """The text to embed is not text, or asks for something that has no answer."""
+
+
+class FormatError(ElmoError, ValueError):
+    """A file is not what it should be: broken, truncated, mislabelled or of a wrong shape."""
+
+
+class FileError(ElmoError, OSError):
+    """A file is missing, unreadable, or in the way of one that is to be written."""
+
+
+class MissingExtra(ElmoError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'elmokit[{extra}]'")

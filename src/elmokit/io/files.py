@@ -1,0 +1,105 @@
+"""Files that are either whole or not there, and text files plain or compressed."""
+
+import gzip
+import json
+import lzma
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from ..errors import FileError, FormatError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` to write to; it becomes `path` if the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder to fill; its files move to `path` if the block succeeds.
+
+    Files of the same names in an existing `path` are replaced, others stay.
+    """
+    if path.exists() and not path.is_dir():
+        raise FileError(f"{path}: a file is in the way of the folder to be written")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    try:
+        yield temporary
+        if path.exists():
+            for file in sorted(temporary.iterdir()):
+                os.replace(file, path / file.name)
+        else:
+            temporary.chmod(0o777 & ~_umask())
+            os.replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object of a file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as e:
+        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"{path} is not JSON: {e}") from e
+    if not isinstance(value, dict):
+        raise FormatError(f"{path}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write `value` for people to read."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_lines(source: Path | str) -> Iterator[str]:
+    """The lines of a text file, without their ends; `-` is standard input.
+
+    `.gz` and `.xz` files are decompressed. Only a newline ends a line, so that line numbers are
+    those of every other program, and bytes that are not UTF-8 are an error with their line.
+    """
+    path = Path(source)
+    number = 0
+    try:
+        with _open_binary(path) as file:
+            for number, line in enumerate(file, start=1):
+                text = line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+                yield text.removeprefix("\ufeff") if number == 1 else text
+    except UnicodeDecodeError as e:
+        raise FormatError(
+            f"{path}, line {number}: not UTF-8 ({e.reason} at byte {e.start}); "
+            "convert the file, for example with: iconv -f ORIGINAL -t UTF-8"
+        ) from e
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile) as e:
+        raise FormatError(f"{path}, after line {number}: damaged compressed file ({e})") from e
+    except OSError as e:
+        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+
+
+def _open_binary(path: Path) -> IO[bytes]:
+    if str(path) == "-":
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

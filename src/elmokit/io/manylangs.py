@@ -1,0 +1,229 @@
+"""The folder of ELMoForManyLangs: two state dicts, dictionaries, and a configuration."""
+
+import pickle
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
+from ..errors import ConfigError, FileError, FormatError
+from .checkpoint import Checkpoint, expected_tensors
+from .files import read_json, read_lines, write_json
+from .names import Rule, same, to_ours, to_theirs
+
+_CLIP, _MAX_CHARACTERS = 3.0, 50
+"""What every published model has; used where the folder lost its `cnn_*.json`."""
+
+
+def read_manylangs(folder: Path) -> Checkpoint:
+    """The model of an ELMoForManyLangs folder."""
+    source: dict[str, Tensor] = {}
+    for name in ("token_embedder.pkl", "encoder.pkl"):
+        source |= {f"{name}:{key}": t for key, t in _load_state(folder / name).items()}
+    characters = _read_dictionary(folder / "char.dic")
+    words = _read_dictionary(folder / "word.dic")
+    settings, note = _find_settings(folder)
+    config = _config(settings, source, folder, words)
+    tensors = to_ours(rules(config), source, expected_tensors(config), str(folder))
+    if config.encoder.num_words == 0:
+        words = None
+    return Checkpoint(
+        config=config,
+        tensors=tensors,
+        characters=characters if config.encoder.char_cnn else None,
+        words=words,
+        format="ELMoForManyLangs folder",
+        notes=[note] if note else [],
+    )
+
+
+def write_manylangs(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write an ELMoForManyLangs folder."""
+    config, cnn = checkpoint.config, checkpoint.config.encoder.char_cnn
+    if config.lstm.forget_bias != 0.0 or (cnn is not None and cnn.characters != "unicode"):
+        raise ConfigError(
+            "this model cannot be written as an ELMoForManyLangs folder: it reads bytes, "
+            "the format Unicode characters; write it as official HDF5 instead"
+        )
+    files: dict[str, dict[str, Tensor]] = {"token_embedder.pkl": {}, "encoder.pkl": {}}
+    for name, tensor in to_theirs(rules(config), checkpoint.tensors).items():
+        file, key = name.split(":")
+        files[file][key] = tensor
+    for file, state in files.items():
+        torch.save(state, folder / file)
+    for file, dictionary in (("char.dic", checkpoint.characters), ("word.dic", checkpoint.words)):
+        if dictionary is not None:
+            lines = "".join(f"{entry}\t{i}\n" for entry, i in dictionary.items())
+            (folder / file).write_text(lines, encoding="utf-8", newline="\n")
+    write_json(folder / "cnn.json", _settings(config))
+    write_json(folder / "config.json", {"config_path": "cnn.json"})
+
+
+def rules(config: ElmoConfig) -> list[Rule]:
+    """The table between the two state dicts and ours; AllenNLP's layout, its gates like torch's."""
+    encoder, cnn, embedder = "bilm.encoder.", "bilm.encoder.char_cnn.", "token_embedder.pkl:"
+    table = []
+    if config.encoder.num_words:
+        table.append(same(encoder + "words.weight", embedder + "word_emb_layer.embedding.weight"))
+    if config.encoder.char_cnn is not None:
+        table.append(same(cnn + "embedding.weight", embedder + "char_emb_layer.embedding.weight"))
+        for i in range(len(config.encoder.char_cnn.filters)):
+            for part in ("weight", "bias"):
+                name = f"convolutions.{i}.{part}"
+                table.append(same(cnn + name, embedder + name))
+        for k in range(config.encoder.char_cnn.num_highway):
+            for part in ("weight", "bias"):
+                ours = f"{cnn}highways.{k}."
+                table.append(
+                    # [transform; carry], and their carry gate opens the input, ours the transform.
+                    Rule((f"{ours}transform.{part}", f"{ours}carry.{part}"),
+                         (f"{embedder}highways._layers.{k}.{part}",),
+                         lambda t: (t[: len(t) // 2], -t[len(t) // 2 :]),
+                         lambda transform, carry: (torch.cat([transform, -carry]),))
+                )  # fmt: skip
+    for part in ("weight", "bias"):
+        table.append(same(f"{encoder}projection.{part}", f"{embedder}projection.{part}"))
+    for stack, direction in (("forward_lm", "forward"), ("backward_lm", "backward")):
+        for layer in range(config.lstm.num_layers):
+            ours = f"bilm.{stack}.layers.{layer}."
+            theirs = f"encoder.pkl:{direction}_layer_{layer}."
+            table += [
+                same(ours + "input_weight", theirs + "input_linearity.weight"),
+                same(ours + "recurrent_weight", theirs + "state_linearity.weight"),
+                same(ours + "bias", theirs + "state_linearity.bias"),
+                same(ours + "projection", theirs + "state_projection.weight"),
+            ]
+    return table
+
+
+def _load_state(path: Path) -> dict[str, Tensor]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as e:
+        raise FileError(f"{path} is missing; get a complete copy of the model") from e
+    except pickle.UnpicklingError as e:
+        raise FormatError(
+            f"{path} is not a plain file of tensors: it holds code, or is damaged; "
+            "nothing of it was run; get the model from its original source"
+        ) from e
+    except Exception as e:  # torch.load raises many kinds for damaged archives
+        raise FormatError(f"{path} is damaged ({type(e).__name__}: {e}); download it again") from e
+    if not isinstance(state, Mapping) or not all(isinstance(t, Tensor) for t in state.values()):
+        raise FormatError(f"{path}: expected a state dict, that is, names and tensors")
+    return dict(state)
+
+
+def _read_dictionary(path: Path) -> dict[str, int] | None:
+    """Entries and ids of a `.dic` file; a line with an id alone means the ideographic space."""
+    if not path.is_file():
+        return None
+    dictionary: dict[str, int] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        entry, _, rest = line.rpartition("\t")
+        try:
+            dictionary["\u3000" if not entry.strip("\t ") else entry] = int(rest)
+        except ValueError as e:
+            raise FormatError(f"{path}, line {number}: expected an entry, a tab, an id") from e
+    return dictionary
+
+
+def _find_settings(folder: Path) -> tuple[dict[str, Any], str]:
+    """The `cnn_*.json` that `config.json` names, often by a path of another machine."""
+    named = ""
+    if (folder / "config.json").is_file():
+        named = str(read_json(folder / "config.json").get("config_path", ""))
+    by_name = folder / re.split(r"[\\/]", named)[-1]
+    candidates = [by_name] if named and by_name.is_file() else sorted(folder.glob("cnn*.json"))
+    if len(candidates) == 1:
+        return read_json(candidates[0]), ""
+    note = (
+        f"the settings file {named or 'cnn_*.json'} is not in the folder; sizes were taken from "
+        f"the weights, and the clips ({_CLIP:g}), the activation (relu) and the character limit "
+        f"({_MAX_CHARACTERS}) from the published models"
+    )
+    return {}, note
+
+
+def _config(
+    settings: dict[str, Any],
+    source: Mapping[str, Tensor],
+    folder: Path,
+    words: Mapping[str, int] | None,
+) -> ElmoConfig:
+    """The architecture: sizes from the weights, the rest from the settings."""
+    embedder, encoder = settings.get("token_embedder", {}), settings.get("encoder", {})
+    for part, kind in ((embedder, "cnn"), (encoder, "elmo")):
+        if part.get("name", kind).lower() != kind:
+            raise FormatError(f"{folder}: a {part['name']!r} part is not known; only {kind!r} is")
+
+    def count(pattern: str) -> int:
+        return sum(re.fullmatch(pattern, name) is not None for name in source)
+
+    def shape(name: str) -> torch.Size:
+        if name not in source:
+            raise FormatError(f"{folder}: the tensor {name} is missing; get a complete copy")
+        return source[name].shape
+
+    prefix = "token_embedder.pkl:"
+    filters = [
+        shape(f"{prefix}convolutions.{i}.weight")
+        for i in range(count(re.escape(prefix) + r"convolutions\.\d+\.weight"))
+    ]
+    try:
+        char_cnn = None
+        if filters:
+            characters = shape(f"{prefix}char_emb_layer.embedding.weight")
+            char_cnn = CharCnnConfig(
+                characters="unicode",
+                num_characters=characters[0],
+                max_characters=embedder.get("max_characters_per_token", _MAX_CHARACTERS),
+                dim=characters[1],
+                filters=tuple((conv[2], conv[0]) for conv in filters),
+                activation=embedder.get("activation", "relu"),
+                num_highway=count(re.escape(prefix) + r"highways\._layers\.\d+\.weight"),
+            )
+        table = f"{prefix}word_emb_layer.embedding.weight"
+        num_words, word_dim = shape(table) if table in source and words else (0, 0)
+        projection = shape("encoder.pkl:forward_layer_0.state_projection.weight")
+        return ElmoConfig(
+            encoder=EncoderConfig(char_cnn=char_cnn, num_words=num_words, word_dim=word_dim),
+            lstm=LstmConfig(
+                dim=projection[1],
+                projection_dim=projection[0],
+                num_layers=count(r"encoder\.pkl:forward_layer_\d+\.state_projection\.weight"),
+                cell_clip=encoder.get("cell_clip", _CLIP),
+                proj_clip=encoder.get("proj_clip", _CLIP),
+                forget_bias=0.0,
+            ),
+        )
+    except (ConfigError, IndexError, TypeError) as e:
+        raise FormatError(f"{folder}: the weights do not fit together ({e})") from e
+
+
+def _settings(config: ElmoConfig) -> dict[str, Any]:
+    cnn, lstm = config.encoder.char_cnn, config.lstm
+    embedder: dict[str, Any] = {"name": "cnn", "word_dim": config.encoder.word_dim}
+    if cnn is not None:
+        embedder |= {
+            "activation": cnn.activation,
+            "filters": [list(pair) for pair in cnn.filters],
+            "n_highway": cnn.num_highway,
+            "char_dim": cnn.dim,
+            "max_characters_per_token": cnn.max_characters,
+        }
+    return {
+        "encoder": {
+            "name": "elmo",
+            "dim": lstm.dim,
+            "projection_dim": lstm.projection_dim,
+            "n_layers": lstm.num_layers,
+            "cell_clip": lstm.cell_clip,
+            "proj_clip": lstm.proj_clip,
+        },
+        "token_embedder": embedder,
+        "dropout": 0.1,
+    }

@@ -1,0 +1,89 @@
+"""Our own folder: `config.json` and `model.safetensors`, with what the model's text needs.
+
+config.json          architecture, tokenizer, normalisation, state, mixes
+model.safetensors    weights of the biLM, softmax, mixes and warm state
+vocab.txt            words of the softmax, one a line
+characters.json      code points and ids (models with their own characters)
+words.json           words and rows (models that read word vectors)
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from ..config import ElmoConfig
+from ..errors import ConfigError, FileError, FormatError
+from ..text.vocab import Vocab
+from .checkpoint import Checkpoint, check_complete, expected_tensors
+from .files import read_json, read_lines, write_json
+from .official import write_vocab
+
+FORMAT_VERSION = 1
+
+
+def read_native(folder: Path) -> Checkpoint:
+    """The model of a folder that `write_native` wrote."""
+    where = folder / "config.json"
+    values = read_json(where)
+    version = values.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise FormatError(
+            f"{where}: format_version={version!r}, this elmokit reads {FORMAT_VERSION}; "
+            "if it is larger, update elmokit"
+        )
+    try:
+        config = ElmoConfig.from_dict(values, str(where))
+    except ConfigError as e:
+        raise FormatError(f"{where}: {e}" if str(where) not in str(e) else str(e)) from e
+    weights = folder / "model.safetensors"
+    try:
+        tensors = load_file(weights)
+    except FileNotFoundError as e:
+        raise FileError(f"{weights} is missing; get a complete copy of the model") from e
+    except (SafetensorError, OSError, ValueError) as e:
+        raise FormatError(f"{weights} is not a readable safetensors file ({e})") from e
+    check_complete(str(weights), tensors, expected_tensors(config))
+    checkpoint = Checkpoint(
+        config=config,
+        tensors={name: t.float() for name, t in tensors.items()},
+        characters=_read_dictionary(folder / "characters.json"),
+        words=_read_dictionary(folder / "words.json"),
+        format="elmokit folder",
+    )
+    if config.num_softmax_words:
+        path = folder / "vocab.txt"
+        checkpoint.vocab = Vocab.read(read_lines(path), str(path))
+        if len(checkpoint.vocab) != config.num_softmax_words:
+            raise FormatError(
+                f"{path} has {len(checkpoint.vocab)} words, "
+                f"but {where} says {config.num_softmax_words}"
+            )
+    return checkpoint
+
+
+def write_native(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype = torch.float32) -> None:
+    """Write our folder; `dtype` torch.float16 halves the weights at the cost of exactness."""
+    tensors = {name: t.to(dtype).contiguous() for name, t in checkpoint.tensors.items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    # safetensors creates its files readable by their owner alone.
+    (folder / "model.safetensors").chmod(0o644)
+    if checkpoint.vocab is not None:
+        write_vocab(folder / "vocab.txt", checkpoint.vocab)
+    if checkpoint.characters is not None:
+        write_json(folder / "characters.json", checkpoint.characters)
+    if checkpoint.words is not None:
+        write_json(folder / "words.json", checkpoint.words)
+    config = {"format_version": FORMAT_VERSION, **checkpoint.config.to_dict()}
+    write_json(folder / "config.json", config)
+
+
+def _read_dictionary(path: Path) -> dict[str, int] | None:
+    if not path.is_file():
+        return None
+    dictionary = read_json(path)
+    for entry, row in dictionary.items():
+        if type(row) is not int:
+            raise FormatError(f"{path}: {entry!r} has {row!r}, expected a whole number")
+    return dictionary

@@ -1,0 +1,202 @@
+"""What an `Elmo` is: the language models, their text, their states, and the call for task models."""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..config import ElmoConfig, MixConfig
+from ..engine import CarriedStates, Embedder, Request, StartStates, WarmStates, ZeroStates
+from ..errors import ConfigError, InputError
+from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
+from ..text.index import TokenIndexer
+from ..text.reader import Reader, Sentence, as_sentences, check_sentence
+from ..text.tokenize import Token
+from ..text.vocab import Vocab
+from ..text.warmup import WARM_UP_SENTENCES
+
+log = logging.getLogger(__name__)
+
+
+class ElmoCore(nn.Module):
+    """A biLM that reads text; `Elmo` adds loading, saving and vectors for users.
+
+    Attributes:
+        config: The architecture and how text is read.
+        bilm: The language models, frozen unless `requires_grad=True`.
+        mixes: Learned layer weights by name; `default` is always there.
+        softmax: The output layer, where the checkpoint has one.
+        vocab: The words of the softmax.
+        format: What the model was read from, in words.
+        notes: What a user should know about that.
+    """
+
+    def __init__(
+        self,
+        config: ElmoConfig,
+        *,
+        vocab: Vocab | None = None,
+        characters: dict[str, int] | None = None,
+        words: dict[str, int] | None = None,
+        requires_grad: bool = False,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.format = "new model with random weights"
+        self.notes: list[str] = []
+        self.vocab = vocab
+        self.reader = Reader(config.tokenizer, config.normalization)
+        self.bilm = BiLm(config).requires_grad_(requires_grad)
+        self.softmax = (
+            Softmax(config.num_softmax_words, config.lstm.projection_dim).requires_grad_(
+                requires_grad
+            )
+            if config.num_softmax_words
+            else None
+        )
+        self.mixes = nn.ModuleDict()
+        for name, mix in (config.mixes or {"default": MixConfig()}).items():
+            self.add_mix(name, **mix.to_dict())
+        self.register_buffer("warm_h", None)
+        self.register_buffer("warm_c", None)
+        self.warm_h: Tensor | None
+        self.warm_c: Tensor | None
+        self._indexer = TokenIndexer(config.encoder, characters, words)
+        self._embedder = Embedder(self.bilm, self._indexer)
+        self._carried: CarriedStates | None = None
+
+    @property
+    def dim(self) -> int:
+        """Width of each vector, both directions together."""
+        return self.config.dim
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of each token, the context-free one included."""
+        return self.config.num_layers
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.bilm.forward_lm.layers[0].bias.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the weights."""
+        return self.bilm.forward_lm.layers[0].bias.dtype
+
+    def tokenize(self, inputs: Sentence | Iterable[Sentence]) -> list[list[str]]:
+        """The tokens of each sentence, as the model will read them."""
+        return [self.reader.tokens(sentence) for sentence in as_sentences(inputs)]
+
+    def tokenize_with_offsets(self, texts: str | Iterable[str]) -> list[list[Token]]:
+        """The tokens of each text, with their places in it: `text[token.start:token.end]`."""
+        return [self.reader.spans(text) for text in ([texts] if isinstance(texts, str) else texts)]
+
+    def forward(self, inputs: Sentence | Iterable[Sentence]) -> BiLmOutput:
+        """All layers of a batch of sentences, as tensors for a task model.
+
+        Returns:
+            layers (L, B, T, D), zero where the shorter sentences end; mask (B, T), True for real
+            tokens; state, the LSTM states after each sentence.
+        """
+        sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
+        states = self._states()
+        rows = range(len(sentences))
+        if any(p.requires_grad for p in self.bilm.parameters()) and torch.is_grad_enabled():
+            output = self._forward_with_gradient(sentences, states.start(rows))
+        else:
+            output = self._forward_frozen(sentences, states.start(rows))
+        states.finish(rows, output.state)
+        return output
+
+    def add_mix(
+        self,
+        name: str = "default",
+        *,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+        trainable: bool = True,
+    ) -> ScalarMix:
+        """A new `ScalarMix` of this model's layers, saved with it under `name`."""
+        MixConfig(layer_norm=layer_norm, dropout=dropout, trainable=trainable)
+        if not name.isidentifier():
+            raise ConfigError(f"mix {name!r}: expected a name made of letters, digits and _")
+        mix = ScalarMix(
+            self.num_layers, layer_norm=layer_norm, dropout=dropout, trainable=trainable
+        )
+        self.mixes[name] = mix.to(self.device)
+        return mix
+
+    def reset_state(self) -> None:
+        """Forget what `state="carry"` carried."""
+        self._carried = None
+
+    def warm_up(self, inputs: Iterable[Sentence]) -> None:
+        """Compute the state of `state="warm"` from a text; it is saved with the model.
+
+        It is the mean of the states in which the sentences end when they are read in turn, each
+        from where the one before stopped.
+        """
+        states = CarriedStates(BiLmState.zeros(self.config.lstm, 1, like=self._parameter()))
+        request = Request(torch.eye(self.num_layers), with_state=True)
+        ends = []
+        with torch.inference_mode():
+            for i, item in enumerate(inputs):
+                tokens = self.reader.tokens(check_sentence(item, i))
+                _, after = self._embedder.run([tokens], request, states.start([0]))
+                states.finish([0], after)
+                ends.append(after)
+            if not ends:
+                raise InputError("warm_up: expected at least one sentence")
+            means = [torch.stack(parts).mean(dim=0) for parts in zip(*ends, strict=True)]
+        self.warm_h, self.warm_c = (mean.clone() for mean in means)
+
+    def _states(self) -> StartStates:
+        """How sentences start, by the model's configuration."""
+        if self.config.state == "zero":
+            return ZeroStates()
+        if self.config.state == "carry":
+            if self._carried is None:
+                empty = BiLmState.zeros(self.config.lstm, 0, like=self._parameter())
+                self._carried = CarriedStates(empty)
+            return self._carried
+        if self.warm_h is None or self.warm_c is None:
+            log.info("no warm state is stored; computing it from the built-in sentences")
+            self.warm_up(WARM_UP_SENTENCES)
+        assert self.warm_h is not None and self.warm_c is not None
+        return WarmStates(BiLmState(self.warm_h, self.warm_c))
+
+    def _forward_with_gradient(
+        self, sentences: Sequence[Sequence[str]], state: BiLmState | None
+    ) -> BiLmOutput:
+        batch = self._embedder.batch(sentences)
+        lengths = torch.from_numpy(batch.lengths).to(self.device)
+        x = self._embedder.token_vectors(batch.words)
+        rows = torch.from_numpy(batch.index).to(self.device)
+        longest = int(batch.lengths.max(initial=2))
+        padded = x.new_zeros(len(sentences), longest, x.shape[1])
+        places = torch.arange(longest, device=self.device) < lengths[:, None]
+        padded = padded.masked_scatter(places[..., None], x[rows])
+        output = self.bilm(padded, lengths, state)
+        # Without the boundaries: the first position, and the last real one.
+        mask = output.mask[:, 2:]
+        return BiLmOutput(output.layers[:, :, 1:-1] * mask[..., None], mask, output.state)
+
+    def _forward_frozen(
+        self, sentences: Sequence[Sequence[str]], state: BiLmState | None
+    ) -> BiLmOutput:
+        request = Request(torch.eye(self.num_layers), with_state=True)
+        with torch.no_grad():
+            vectors, after = self._embedder.run(sentences, request, state)
+        longest = max(map(len, sentences), default=0)
+        layers = self._parameter().new_zeros(self.num_layers, len(sentences), longest, self.dim)
+        for i, vector in enumerate(vectors):
+            layers[:, i, : vector.shape[1]] = vector
+        lengths = torch.tensor([len(s) for s in sentences], device=self.device)
+        mask = torch.arange(longest, device=self.device) < lengths[:, None]
+        return BiLmOutput(layers, mask, after)
+
+    def _parameter(self) -> Tensor:
+        return self.bilm.forward_lm.layers[0].bias.detach()

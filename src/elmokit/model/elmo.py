@@ -1,0 +1,220 @@
+"""The vectors of an `Elmo`: of tokens, of sentences, of words alone."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeAlias, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from ..engine import Request
+from ..errors import ConfigError, InputError
+from ..layers import Direction, Layers, halves, layer_weights
+from ..nn import ScalarMix
+from ..pooling import Pooling, normalise, poolers
+from ..text.batch import batches
+from ..text.reader import Sentence, as_sentences, check_sentence
+from .pretrained import PretrainedElmo
+
+log = logging.getLogger(__name__)
+
+Vectors: TypeAlias = NDArray[np.float32]
+
+MAX_BATCH_TOKENS = 8192
+"""Tokens that run together, whatever the number of sentences; bounds the memory of a batch."""
+
+
+class Elmo(PretrainedElmo):
+    """Word vectors that depend on the whole sentence.
+
+    Make one with `from_pretrained` or `from_files`; the constructor gives random weights.
+
+    >>> elmo = Elmo.from_pretrained("my-elmo")                              # doctest: +SKIP
+    >>> vectors = elmo.embed(["He has a gift.", "The gift was wrapped."])   # doctest: +SKIP
+    """
+
+    @overload
+    def embed(  # type: ignore[overload-overlap]
+        self,
+        inputs: str,
+        *,
+        layers: Layers = "average",
+        direction: Direction = "both",
+        batch_size: int = 128,
+        show_progress_bar: bool | None = None,
+    ) -> Vectors: ...
+
+    @overload
+    def embed(
+        self,
+        inputs: Iterable[Sentence],
+        *,
+        layers: Layers = "average",
+        direction: Direction = "both",
+        batch_size: int = 128,
+        show_progress_bar: bool | None = None,
+    ) -> list[Vectors]: ...
+
+    def embed(
+        self,
+        inputs: Sentence | Iterable[Sentence],
+        *,
+        layers: Layers = "average",
+        direction: Direction = "both",
+        batch_size: int = 128,
+        show_progress_bar: bool | None = None,
+    ) -> Vectors | list[Vectors]:
+        """One vector a token: (T, D) a sentence, or (L, T, D) with `layers="all"`.
+
+        The result never depends on the batch size, the order or the other sentences.
+
+        Args:
+            inputs: A text (the result is then its array alone), texts, or lists of tokens.
+            layers: `average`, `top`, `all`, a number (0 is the context-free token), `mix` for
+                the learned weights of the mix `default`, or `mix:NAME`.
+            direction: `forward` or `backward` for that half of each vector only.
+            batch_size: Sentences that run together, at most.
+            show_progress_bar: None shows one if the log level is INFO or lower.
+        """
+        _check_batch_size(batch_size)
+        sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
+        vectors = self._embed(sentences, layers, direction, batch_size, show_progress_bar)
+        return vectors[0] if isinstance(inputs, str) else vectors
+
+    def embed_stream(
+        self,
+        inputs: Iterable[Sentence],
+        *,
+        layers: Layers = "average",
+        direction: Direction = "both",
+        batch_size: int = 64,
+    ) -> Iterator[Vectors]:
+        """The arrays of `embed`, one after the other, for inputs of any number.
+
+        Some sentences are read ahead. With carried state, each `batch_size` sentences are a call.
+        """
+        _check_batch_size(batch_size)
+        if isinstance(inputs, str):
+            raise InputError("embed_stream reads many sentences; for one text use embed(text)")
+        ahead = batch_size if self.config.state == "carry" else 16 * batch_size
+        items = enumerate(inputs)
+        while window := list(islice(items, ahead)):
+            sentences = [self.reader.tokens(check_sentence(item, i)) for i, item in window]
+            yield from self._embed(sentences, layers, direction, batch_size, show_bar=False)
+
+    def encode(
+        self,
+        inputs: Sentence | Iterable[Sentence],
+        *,
+        layers: Layers = "average",
+        pooling: Pooling | Sequence[Pooling] = "mean",
+        normalize_embeddings: bool = False,
+        batch_size: int = 128,
+        show_progress_bar: bool | None = None,
+    ) -> Vectors:
+        """One vector a sentence, (n, D); (D,) for a single text.
+
+        Args:
+            inputs: As in `embed`; a sentence without tokens is an error.
+            layers: As in `embed`, but `all`.
+            pooling: `mean`, `max`, `first` or `last`, or several to concatenate.
+            normalize_embeddings: Scale each vector to length one.
+            batch_size: Sentences that run together, at most.
+            show_progress_bar: None shows one if the log level is INFO or lower.
+        """
+        _check_batch_size(batch_size)
+        pools = poolers(pooling)
+        if layers == "all":
+            raise ConfigError("layers='all': a sentence has one vector; choose one layer or a mix")
+        sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
+        for i, sentence in enumerate(sentences):
+            if not sentence:
+                raise InputError(f"sentence {i} is empty: nothing to pool")
+        vectors = self._embed(sentences, layers, "both", batch_size, show_progress_bar)
+        pooled = [np.concatenate([pool(v) for pool in pools]) for v in vectors]
+        result = np.stack(pooled) if pooled else np.zeros((0, self.dim * len(pools)), np.float32)
+        result = normalise(result) if normalize_embeddings else result
+        return result[0] if isinstance(inputs, str) else result
+
+    def similarity(self, a: Vectors, b: Vectors) -> Vectors:
+        """The cosine of each row of `a` with each row of `b`."""
+        return normalise(np.atleast_2d(a)) @ normalise(np.atleast_2d(b)).T
+
+    def token_vectors(self, words: Iterable[str]) -> Vectors:
+        """x_k of each word without any context, (n, D / 2), to be used like GloVe.
+
+        Layer 0 of a token is this vector twice, [x_k; x_k].
+        """
+        if isinstance(words, str):
+            raise InputError(f"token_vectors({words!r:.40}): expected a list of words")
+        tokens = self.reader.tokens(check_sentence(list(words), 0))
+        if not tokens:
+            return np.zeros((0, self.dim // 2), np.float32)
+        with torch.inference_mode():
+            return _to_numpy(self._embedder.token_vectors(tokens))
+
+    def _embed(
+        self,
+        sentences: Sequence[Sequence[str]],
+        layers: Layers,
+        direction: Direction,
+        batch_size: int,
+        show_bar: bool | None,
+    ) -> list[Vectors]:
+        """The vectors of tokenised sentences, in their order."""
+        states = self._states()
+        mix = self._mix(layers)
+        if mix is None:
+            weights = layer_weights(layers, self.num_layers)
+        elif mix.layer_norm:
+            weights = torch.eye(self.num_layers)
+        else:
+            weights = (mix.gamma * mix.weights()).detach().float().cpu()[None]
+        request = Request(weights, halves(direction), with_state=states.carries)
+        results: list[Vectors] = [np.empty(0, np.float32)] * len(sentences)
+        show = log.isEnabledFor(logging.INFO) if show_bar is None else show_bar
+        lengths = [len(sentence) + 2 for sentence in sentences]
+        with (
+            torch.inference_mode(),
+            tqdm(total=len(sentences), unit=" sentences", disable=not show) as bar,
+        ):
+            for rows in batches(lengths, batch_size, MAX_BATCH_TOKENS):
+                group = [sentences[i] for i in rows]
+                vectors, after = self._embedder.run(group, request, states.start(rows))
+                states.finish(rows, after)
+                for i, vector in zip(rows, vectors, strict=True):
+                    if mix is not None and mix.layer_norm:
+                        # One sentence at a time, so that its neighbours do not matter.
+                        vector = mix(vector) if vector.shape[1] else vector[:1].squeeze(0)
+                    elif layers != "all":
+                        vector = vector[0]
+                    results[i] = _to_numpy(vector)
+                bar.update(len(rows))
+        return results
+
+    def _mix(self, layers: Layers) -> ScalarMix | None:
+        """The mix that `layers` names; None if it names no mix."""
+        if not isinstance(layers, str) or not (layers == "mix" or layers.startswith("mix:")):
+            return None
+        name = layers.removeprefix("mix").removeprefix(":") or "default"
+        if name not in self.mixes:
+            raise ConfigError(
+                f"layers={layers!r}: the model has no such mix; it has {', '.join(self.mixes)}"
+            )
+        mix = self.mixes[name]
+        assert isinstance(mix, ScalarMix)
+        return mix.eval() if not self.training else mix
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise ConfigError(f"batch_size={batch_size}: expected 1 or more")
+
+
+def _to_numpy(t: Tensor) -> Vectors:
+    array: Vectors = t.float().cpu().numpy()
+    return array

@@ -1,0 +1,186 @@
+"""How an `Elmo` comes from files and goes to them."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, Self, TypeAlias
+
+import torch
+
+from ..config import MixConfig, Normalization, StateMode
+from ..errors import ConfigError
+from ..io.checkpoint import OPTIONAL, Checkpoint
+from ..io.files import whole_folder
+from ..io.hub import upload
+from ..io.load import read_checkpoint
+from ..io.native import write_native
+from ..io.official import read_official
+from ..nn import ScalarMix
+from .core import ElmoCore
+
+Device: TypeAlias = str | torch.device | None
+DType: TypeAlias = Literal["float64", "float32", "float16", "bfloat16"] | torch.dtype
+
+
+class PretrainedElmo(ElmoCore):
+    """An `ElmoCore` that loads every published format and saves our own."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        revision: str | None = None,
+        device: Device = None,
+        dtype: DType = "float32",
+        state: StateMode | None = None,
+        tokenizer: str | None = None,
+        normalization: Normalization | None | Literal["as saved"] = "as saved",
+        requires_grad: bool = False,
+    ) -> Self:
+        """The model at `source`, whatever published format it has.
+
+        Args:
+            source: A folder (ours, official HDF5 pair, TensorFlow checkpoint, ELMoForManyLangs),
+                one of its files, a .zip of it, or the id of a model on the Hugging Face Hub.
+            revision: Version of a Hub model.
+            device: Any torch device; by default the best that is there.
+            dtype: Type of the weights and of the arithmetic.
+            state: Where the LSTMs start a sentence: `zero`, `warm` or `carry`; by default as the
+                model was saved, which is `zero` for all published formats.
+            tokenizer: `regex`, `whitespace`, `spacy:en`, `kiwi`; by default as saved, else regex.
+            normalization: Unicode form for all tokens (NFC by default), or None for none.
+            requires_grad: Whether the biLM is to be trained, too.
+        """
+        checkpoint = read_checkpoint(source, revision)
+        changes: dict[str, Any] = {"state": state, "tokenizer": tokenizer}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        if normalization != "as saved":
+            changes["normalization"] = normalization
+        checkpoint.config = replace(checkpoint.config, **changes)
+        return cls.from_checkpoint(
+            checkpoint, device=device, dtype=dtype, requires_grad=requires_grad
+        )
+
+    @classmethod
+    def from_files(
+        cls,
+        options: str | Path,
+        weights: str | Path,
+        *,
+        vocab: str | Path | None = None,
+        softmax: str | Path | None = None,
+        token_embeddings: str | Path | None = None,
+        device: Device = None,
+        dtype: DType = "float32",
+        state: StateMode = "zero",
+        tokenizer: str = "regex",
+        normalization: Normalization | None = "NFC",
+        requires_grad: bool = False,
+    ) -> Self:
+        """The model of an official pair of files: `options.json` and HDF5 weights.
+
+        Args:
+            options: The options file.
+            weights: The HDF5 weights.
+            vocab: Words, one a line, of `softmax` or of `token_embeddings`.
+            softmax: HDF5 file of the softmax weights.
+            token_embeddings: HDF5 file of cached token vectors, to read words by `vocab` instead
+                of by their characters.
+            device: As in `from_pretrained`, like all that follow.
+            dtype: Type of the weights and of the arithmetic.
+            state: Where the LSTMs start a sentence.
+            tokenizer: For texts that are not yet tokenised.
+            normalization: Unicode form for all tokens.
+            requires_grad: Whether the biLM is to be trained, too.
+        """
+        paths = {"vocab": vocab, "softmax": softmax, "token_embeddings": token_embeddings}
+        checkpoint = read_official(
+            Path(options), Path(weights), **{k: Path(v) if v else None for k, v in paths.items()}
+        )
+        checkpoint.config = replace(
+            checkpoint.config, state=state, tokenizer=tokenizer, normalization=normalization
+        )
+        return cls.from_checkpoint(
+            checkpoint, device=device, dtype=dtype, requires_grad=requires_grad
+        )
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        checkpoint: Checkpoint,
+        *,
+        device: Device = None,
+        dtype: DType = "float32",
+        requires_grad: bool = False,
+    ) -> Self:
+        """The model of a `Checkpoint`, whose tensors it takes over."""
+        with torch.device("meta"):
+            elmo = cls(
+                checkpoint.config,
+                vocab=checkpoint.vocab,
+                characters=checkpoint.characters,
+                words=checkpoint.words,
+                requires_grad=requires_grad,
+            )
+        tensors = dict(checkpoint.tensors)
+        elmo.warm_h, elmo.warm_c = (tensors.pop(name, None) for name in OPTIONAL)
+        if not checkpoint.config.mixes:
+            fresh = ScalarMix(elmo.num_layers).state_dict()
+            tensors |= {f"mixes.default.{name}": value for name, value in fresh.items()}
+        with torch.no_grad():
+            elmo.load_state_dict(tensors, strict=True, assign=True)
+        elmo.format = checkpoint.format
+        elmo.notes = checkpoint.notes
+        elmo.bilm.requires_grad_(requires_grad)
+        return elmo.to(device=_device(device), dtype=_dtype(dtype)).eval()
+
+    def to_checkpoint(self) -> Checkpoint:
+        """The model as `io` writes it: float32 on the CPU, no copies where it is that already."""
+        mixes = {
+            name: MixConfig(
+                layer_norm=mix.layer_norm, dropout=mix.dropout.p, trainable=mix.trainable
+            )
+            for name, mix in self.mixes.items()
+            if isinstance(mix, ScalarMix)
+        }
+        return Checkpoint(
+            config=replace(self.config, mixes=mixes),
+            tensors={n: t.detach().float().cpu() for n, t in self.state_dict().items()},
+            vocab=self.vocab,
+            characters=self._indexer.characters,
+            words=self._indexer.words,
+            format=self.format,
+        )
+
+    def save_pretrained(self, folder: str | Path, *, dtype: DType = "float32") -> None:
+        """Write the model, its mixes and its warm state; `from_pretrained(folder)` reads it."""
+        with whole_folder(Path(folder)) as temporary:
+            write_native(self.to_checkpoint(), temporary, _dtype(dtype))
+
+    def push_to_hub(self, repo_id: str, *, private: bool = False) -> str:
+        """Put the model on the Hugging Face Hub; returns its address."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return upload(Path(folder), repo_id, private=private)
+
+
+def _device(device: Device) -> torch.device:
+    if device is not None and device != "auto":
+        return torch.device(device)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def _dtype(dtype: DType) -> torch.dtype:
+    named = {
+        "float64": torch.float64,
+        "float32": torch.float32,
+        "float16": torch.float16,
+        "bfloat16": torch.bfloat16,
+    }
+    for name, value in named.items():
+        if dtype in (name, value):
+            return value
+    raise ConfigError(f"dtype={dtype!r}: expected one of {', '.join(named)}")

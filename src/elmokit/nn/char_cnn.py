@@ -1,0 +1,36 @@
+"""The character CNN: a word's spelling → one vector (Kim et al. 2016; paper, section 3.4)."""
+
+import torch
+from torch import Tensor, nn
+
+from ..config import CharCnnConfig
+from .highway import Highway
+from .shapes import Float, Int
+
+
+class CharCnn(nn.Module):
+    """Convolutions over the characters of each word, max-pooled, then highway layers.
+
+    Id 0 is the padding of whole words and stays a zero vector. The padding *inside* a word is a
+    character like any other: the published models pool over it, so its place matters.
+    """
+
+    def __init__(self, config: CharCnnConfig) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(config.num_characters, config.dim)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(config.dim, number, width) for width, number in config.filters
+        )
+        self.activation = torch.relu if config.activation == "relu" else torch.tanh
+        self.highways = nn.ModuleList(
+            Highway(config.num_filters) for _ in range(config.num_highway)
+        )
+
+    def forward(self, characters: Int[Tensor, "N C"]) -> Float[Tensor, "N F"]:
+        spelled = self.embedding(characters).transpose(1, 2)
+        # Both activations grow, so pooling before them gives the same values with less work.
+        pooled = [conv(spelled).amax(dim=-1) for conv in self.convolutions]
+        x = self.activation(torch.cat(pooled, dim=-1))
+        for highway in self.highways:
+            x = highway(x)
+        return x

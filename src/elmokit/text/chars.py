@@ -1,0 +1,101 @@
+"""Words → character ids: UTF-8 bytes (the published ELMo) or code points (ELMoForManyLangs).
+
+Byte scheme, one row of `max_characters` ids a word, each one above its raw value so that 0 is
+free for padding whole words:
+
+    "cat" → 259, 100, 98, 117, 260, 261, 261, …   (begin of word, c, a, t, end of word, padding)
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ConfigError
+
+BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = 257, 258, 259, 260, 261
+
+
+class CharacterScheme(Protocol):
+    """How the words of a model are spelled for its character CNN."""
+
+    bos: str
+    eos: str
+    max_characters: int
+
+    def encode(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """One row of `max_characters` ids a word."""
+        ...
+
+    def is_cropped(self, word: str) -> bool:
+        """Whether the word is longer than the scheme can hold."""
+        ...
+
+
+class ByteCharacters:
+    """UTF-8 bytes between word marks; a longer word loses its end, perhaps inside a character.
+
+    What UTF-8 cannot hold (lone surrogates) is left out, as the original programs do. The words
+    `<S>` and `</S>` mean the sentence boundaries, also where a text has them literally.
+    """
+
+    bos = "<S>"
+    eos = "</S>"
+
+    def __init__(self, max_characters: int = 50) -> None:
+        self.max_characters = max_characters
+
+    def encode(self, words: Sequence[str]) -> NDArray[np.int64]:
+        rows = np.full((len(words), self.max_characters), PADDING, dtype=np.int64)
+        rows[:, 0] = BEGIN_WORD
+        for row, word in zip(rows, words, strict=True):
+            if word == self.bos or word == self.eos:
+                row[1] = BEGIN_SENTENCE if word == self.bos else END_SENTENCE
+                row[2] = END_WORD
+                continue
+            data = np.frombuffer(_utf8(word)[: self.max_characters - 2], dtype=np.uint8)
+            row[1 : 1 + len(data)] = data
+            row[1 : 1 + len(data)] += 1
+            row[1 + len(data)] = END_WORD
+        return rows
+
+    def is_cropped(self, word: str) -> bool:
+        return len(_utf8(word)) > self.max_characters - 2
+
+
+class UnicodeCharacters:
+    """Code points by a dictionary from the training corpus, with five special entries.
+
+    ELMoForManyLangs was trained with `<bow>` and `<eow>` exchanged, so every published model
+    needs them exchanged again.
+    """
+
+    bos = "<bos>"
+    eos = "<eos>"
+
+    def __init__(self, dictionary: Mapping[str, int], max_characters: int = 50) -> None:
+        for special in ("<oov>", "<pad>", "<bos>", "<eos>", "<bow>", "<eow>"):
+            if special not in dictionary:
+                raise ConfigError(f"character dictionary: the entry {special!r} is missing")
+        self.dictionary = dict(dictionary)
+        self.max_characters = max_characters
+
+    def encode(self, words: Sequence[str]) -> NDArray[np.int64]:
+        ids, unknown = self.dictionary, self.dictionary["<oov>"]
+        begin_word, end_word = ids["<eow>"], ids["<bow>"]
+        rows = np.full((len(words), self.max_characters), ids["<pad>"], dtype=np.int64)
+        for row, word in zip(rows, words, strict=True):
+            if word == self.bos or word == self.eos:
+                spelled = [ids[word]]
+            else:
+                spelled = [ids.get(c, unknown) for c in word[: self.max_characters - 2]]
+            row[: len(spelled) + 2] = [begin_word, *spelled, end_word]
+        return rows
+
+    def is_cropped(self, word: str) -> bool:
+        return len(word) > self.max_characters - 2
+
+
+def _utf8(word: str) -> bytes:
+    return word.encode("utf-8", "ignore")

@@ -1,0 +1,75 @@
+"""What users hand over → sentences of tokens, checked once at the border."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from ..errors import InputError
+from .normalize import normalize
+from .tokenize import Token, load_tokenizer, tokenize
+
+Sentence: TypeAlias = str | Sequence[str]
+"""One sentence: a text to be tokenised, or its tokens."""
+
+
+class Reader:
+    """A tokenizer and a Unicode normalisation: how a model reads text.
+
+    Args:
+        tokenizer: Name of the tokenizer for texts; tokens that are given are kept as they are.
+        normalization: Unicode form of every token, or None to leave text as it comes.
+    """
+
+    def __init__(self, tokenizer: str = "regex", normalization: str | None = "NFC") -> None:
+        self.tokenizer = load_tokenizer(tokenizer)
+        self.normalization = normalization
+
+    def tokens(self, sentence: Sentence) -> list[str]:
+        """The normalised tokens of one sentence."""
+        if isinstance(sentence, str):
+            return [token.text for token in self.spans(sentence)]
+        return [normalize(token, self.normalization) for token in sentence]
+
+    def spans(self, text: str) -> list[Token]:
+        """The tokens of a text with their places in it."""
+        return tokenize(self.tokenizer, text, self.normalization)
+
+
+def as_sentences(inputs: Sentence | Iterable[Sentence]) -> list[Sentence]:
+    """The sentences of a user's input: a text is one; a list is one a text or list of tokens."""
+    if isinstance(inputs, str):
+        return [inputs]
+    if not isinstance(inputs, Iterable) or isinstance(inputs, (bytes, bytearray)):
+        raise InputError(
+            f"got {type(inputs).__name__}; expected a text, a list of texts, or a list of token lists"
+        )
+    sentences = [check_sentence(item, i) for i, item in enumerate(inputs)]
+    if len(sentences) > 1 and all(_is_one_word(sentence) for sentence in sentences):
+        warnings.warn(
+            "every sentence is a single word: this looks like one tokenised sentence; "
+            "wrap it as [tokens]",
+            stacklevel=4,
+        )
+    return sentences
+
+
+def check_sentence(item: object, number: int) -> Sentence:
+    """`item` as a sentence, or an error that says which one is not."""
+    if isinstance(item, str):
+        return item
+    if not isinstance(item, Iterable) or isinstance(item, (bytes, bytearray)):
+        raise InputError(
+            f"sentence {number} is {type(item).__name__} ({item!r:.40}); expected text or tokens"
+        )
+    tokens = list(item)
+    for k, token in enumerate(tokens):
+        if not isinstance(token, str):
+            raise InputError(
+                f"sentence {number}, token {k} is {type(token).__name__} ({token!r:.40}); "
+                "expected text"
+            )
+    return tokens
+
+
+def _is_one_word(sentence: Sentence) -> bool:
+    return isinstance(sentence, str) and len(sentence.split()) == 1

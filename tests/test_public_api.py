@@ -1,0 +1,45 @@
+"""A snapshot of the public names and signatures: change it on purpose."""
+
+import inspect
+
+import elmokit
+from elmokit import Elmo, ScalarMix
+
+
+def parameters(function: object) -> list[str]:
+    return [str(p.name) for p in inspect.signature(function).parameters.values()]  # type: ignore[arg-type]
+
+
+def test_exported_names() -> None:
+    assert sorted(elmokit.__all__) == [
+        "BiLm", "BiLmOutput", "Elmo", "ElmoConfig", "ElmoError", "ScalarMix", "__version__",
+    ]  # fmt: skip
+    assert all(hasattr(elmokit, name) for name in elmokit.__all__)
+
+
+def test_public_methods_of_elmo() -> None:
+    inherited = {name for name in dir(elmokit.BiLm.__base__)}
+    own = sorted(n for n in dir(Elmo) if not n.startswith("_") and n not in inherited)
+    assert own == [
+        "add_mix", "device", "dim", "dtype", "embed", "embed_stream", "encode", "from_checkpoint",
+        "from_files", "from_pretrained", "num_layers", "push_to_hub", "reset_state",
+        "save_pretrained", "similarity", "to_checkpoint", "token_vectors", "tokenize",
+        "tokenize_with_offsets", "warm_up",
+    ]  # fmt: skip
+
+
+def test_signatures() -> None:
+    loading = ["device", "dtype", "state", "tokenizer", "normalization", "requires_grad"]
+    assert parameters(Elmo.from_pretrained) == ["source", "revision", *loading]
+    assert parameters(Elmo.from_files) == [
+        "options", "weights", "vocab", "softmax", "token_embeddings", *loading,
+    ]  # fmt: skip
+    assert parameters(Elmo.embed) == [
+        "self", "inputs", "layers", "direction", "batch_size", "show_progress_bar",
+    ]  # fmt: skip
+    assert parameters(Elmo.embed_stream) == ["self", "inputs", "layers", "direction", "batch_size"]
+    assert parameters(Elmo.encode) == [
+        "self", "inputs", "layers", "pooling", "normalize_embeddings", "batch_size",
+        "show_progress_bar",
+    ]  # fmt: skip
+    assert parameters(ScalarMix) == ["num_layers", "layer_norm", "dropout", "trainable"]
