@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -type f -not -name '*.pyc')
 
-.PHONY: demo test lint format clean
+.PHONY: demo test test-native lint format clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.package
@@ -11,6 +11,10 @@ demo: .venv/.package
 
 test: .venv/.test
 	$(BIN)/python -m pytest -n 2
+
+# The C kernel under the address, undefined-behaviour and thread sanitisers; needs a compiler.
+test-native:
+	native/run_tests.sh
 
 lint: .venv/.lint
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """Fixtures that all tests share: a tiny model of random weights, and the shared material."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,16 @@ if os.environ.get("ELMOKIT_CHECK_SHAPES", "1") == "1":
     install_import_hook("elmokit.nn", "beartype.beartype")
 
 import torch
+from hypothesis import settings
+from strategies import make_tiny
 
-from elmokit import Elmo, ElmoConfig
-from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
+from elmokit import Elmo
+
+# Examples share one machine with everything else: a slow one is not a bug.
+settings.register_profile("elmokit", deadline=None)
+settings.load_profile("elmokit")
+# Tiny matrices gain nothing from threads, and test processes share the cores.
+torch.set_num_threads(1)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -28,27 +36,15 @@ def fixtures() -> Path:
     return folder
 
 
-def tiny_config(**changes: object) -> ElmoConfig:
-    """A model of 16 values a direction, as small as a test wants it."""
-    cnn = CharCnnConfig(dim=4, filters=((1, 4), (2, 8), (3, 16)))
-    values = {
-        "encoder": EncoderConfig(char_cnn=cnn),
-        "lstm": LstmConfig(dim=32, projection_dim=16),
-        **changes,
-    }
-    return ElmoConfig(**values)  # type: ignore[arg-type]
-
-
 @pytest.fixture
 def tiny() -> Elmo:
     """A tiny model of random weights that are strong enough to make context matter."""
     return make_tiny()
 
 
-def make_tiny(config: ElmoConfig | None = None, seed: int = 0) -> Elmo:
-    torch.manual_seed(seed)
-    elmo = Elmo(config or tiny_config()).eval()
-    with torch.no_grad():
-        for parameter in elmo.bilm.parameters():
-            parameter.mul_(1.5)
-    return elmo
+@pytest.fixture
+def num_threads() -> Iterator[None]:
+    """Lets a test set torch's number of threads."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)

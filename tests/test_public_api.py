@@ -21,7 +21,8 @@ def test_public_methods_of_elmo() -> None:
     inherited = {name for name in dir(elmokit.BiLm.__base__)}
     own = sorted(n for n in dir(Elmo) if not n.startswith("_") and n not in inherited)
     assert own == [
-        "add_mix", "device", "dim", "dtype", "embed", "embed_stream", "encode", "from_checkpoint",
+        "add_mix", "clear_cache", "device", "dim", "dtype", "embed", "embed_stream", "encode",
+        "engine", "from_checkpoint",
         "from_files", "from_pretrained", "num_layers", "push_to_hub", "reset_state",
         "save_pretrained", "similarity", "to_checkpoint", "token_vectors", "tokenize",
         "tokenize_with_offsets", "warm_up",
@@ -30,6 +31,7 @@ def test_public_methods_of_elmo() -> None:
 
 def test_signatures() -> None:
     loading = ["device", "dtype", "state", "tokenizer", "normalization", "requires_grad"]
+    loading += ["engine", "precision", "cache_words"]
     assert parameters(Elmo.from_pretrained) == ["source", "revision", *loading]
     assert parameters(Elmo.from_files) == [
         "options", "weights", "vocab", "softmax", "token_embeddings", *loading,

@@ -5,14 +5,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+from strategies import make_tiny
+
 import elmokit
 
 PACKAGE = Path(elmokit.__file__).parent
 
 # From the top down: a part may import from parts below it, and from itself.
 LEVELS = [
-    {"cli", "compat", "__main__"},
-    {"search", "embed_file"},
+    {"__main__"},
+    {"cli", "compat"},
+    {"search", "embed_file", "embed_lines", "bench"},
     {"model"},
     {"engine", "io", "layers", "pooling"},
     {"nn", "text"},
@@ -30,7 +33,7 @@ def imported_parts(path: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom):
             if node.level == depth:
                 names = [node.module] if node.module else [alias.name for alias in node.names]
-                found |= {name.split(".")[0] for name in names}
+                found |= {name.split(".")[0] for name in names if name != "__version__"}
             elif node.level == 0 and (node.module or "").startswith("elmokit."):
                 found.add(str(node.module).split(".")[1])
     return found
@@ -74,6 +77,14 @@ def test_model_pulls_in_no_extra_and_no_command_line() -> None:
     assert (
         loaded & {"typer", "huggingface_hub", "pyarrow", "kiwipiepy", "spacy", "sklearn"} == set()
     )
+
+
+def test_loading_a_model_stays_light(tmp_path: Path) -> None:
+    make_tiny().save_pretrained(tmp_path / "tiny")
+    path = str(tmp_path / "tiny")
+    loaded = modules_after(f"from elmokit import Elmo; Elmo.from_pretrained({path!r})")
+    # Two seconds that some initialisers on the meta device cost.
+    assert "torch._dynamo" not in loaded
 
 
 def test_package_and_command_line_start_without_torch() -> None:

@@ -4,6 +4,7 @@ The defaults are the published small model (2x1024_128_2048cnn_1xhighway).
 """
 
 import difflib
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
@@ -14,10 +15,16 @@ from .errors import ConfigError
 Activation: TypeAlias = Literal["relu", "tanh"]
 Characters: TypeAlias = Literal["bytes", "unicode"]
 StateMode: TypeAlias = Literal["zero", "warm", "carry"]
-Normalization: TypeAlias = Literal["NFC", "NFKC", "NFD", "NFKD"]
+Normalization: TypeAlias = Literal["NFC"]
 
 NUM_BYTE_CHARACTERS = 262
 """Ids of the byte scheme: a zero row for padding, 256 bytes, and five marks (see `text.chars`)."""
+
+# Far beyond any model; they bound what a hostile file can cost before its weights are looked at.
+_MAX_WIDTH = 1 << 20
+_MAX_ROWS = 1 << 31
+_MAX_CHARACTERS = 1000
+_MAX_LAYERS = 100
 
 
 class _Config:
@@ -38,8 +45,8 @@ class _Config:
         for key in values:
             if key not in hints:
                 close = difflib.get_close_matches(str(key), hints, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise ConfigError(f"{where}.{key}: unknown key{hint} Known: {', '.join(hints)}")
+                hint = f"did you mean {close[0]!r}? " if close else ""
+                raise ConfigError(f"{where}.{key}: unknown key; {hint}known: {', '.join(hints)}")
         parsed = {key: _parse(hints[key], value, f"{where}.{key}") for key, value in values.items()}
         return cls(**parsed)
 
@@ -59,15 +66,16 @@ class CharCnnConfig(_Config):
     num_highway: int = 1
 
     def __post_init__(self) -> None:
-        _positive(self, "num_characters", "max_characters", "dim")
         _one_of("characters", self.characters, ("bytes", "unicode"))
         _one_of("activation", self.activation, ("relu", "tanh"))
-        if self.num_highway < 0:
-            raise ConfigError(f"num_highway={self.num_highway}: expected 0 or more")
-        if self.max_characters < 3:
+        _within(self, 1, _MAX_WIDTH, "dim")
+        _within(self, 1, _MAX_ROWS, "num_characters")
+        # The marks of word begin and end take two.
+        _within(self, 3, _MAX_CHARACTERS, "max_characters")
+        _within(self, 0, _MAX_LAYERS, "num_highway")
+        if self.characters == "bytes" and self.num_characters != NUM_BYTE_CHARACTERS:
             raise ConfigError(
-                f"max_characters={self.max_characters}: expected 3 or more, "
-                "as the marks of word begin and end take two"
+                f"num_characters={self.num_characters}: expected {NUM_BYTE_CHARACTERS} for bytes"
             )
         if not self.filters:
             raise ConfigError("filters=(): expected at least one (width, number) pair")
@@ -77,6 +85,8 @@ class CharCnnConfig(_Config):
                     f"filters: ({width}, {number}) is not a width of 1..{self.max_characters} "
                     "and a number of 1 or more"
                 )
+        if self.num_filters > _MAX_WIDTH:
+            raise ConfigError(f"filters: {self.num_filters} in all, expected 1..{_MAX_WIDTH}")
 
     @property
     def num_filters(self) -> int:
@@ -98,6 +108,8 @@ class EncoderConfig(_Config):
     projected: bool = True
 
     def __post_init__(self) -> None:
+        _within(self, 0, _MAX_ROWS, "num_words")
+        _within(self, 0, _MAX_WIDTH, "word_dim")
         if (self.num_words > 0) != (self.word_dim > 0):
             raise ConfigError(
                 f"num_words={self.num_words}, word_dim={self.word_dim}: "
@@ -126,7 +138,8 @@ class LstmConfig(_Config):
     """Added to the forget gate at run time; 0 where a format keeps it inside the bias."""
 
     def __post_init__(self) -> None:
-        _positive(self, "dim", "projection_dim", "num_layers")
+        _within(self, 1, _MAX_WIDTH, "dim", "projection_dim")
+        _within(self, 1, _MAX_LAYERS, "num_layers")
         if self.projection_dim > self.dim:
             raise ConfigError(
                 f"projection_dim={self.projection_dim}: expected at most dim={self.dim}"
@@ -135,6 +148,8 @@ class LstmConfig(_Config):
             clip = getattr(self, name)
             if clip is not None and not clip > 0:
                 raise ConfigError(f"{name}={clip}: expected a positive number, or null for none")
+        if not math.isfinite(self.forget_bias):
+            raise ConfigError(f"forget_bias={self.forget_bias}: expected a finite number")
 
     @property
     def projected(self) -> bool:
@@ -150,6 +165,10 @@ class MixConfig(_Config):
     dropout: float = 0.0
     trainable: bool = True
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.dropout <= 1:
+            raise ConfigError(f"dropout={self.dropout}: expected 0..1")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ElmoConfig(_Config):
@@ -164,9 +183,9 @@ class ElmoConfig(_Config):
     mixes: dict[str, MixConfig] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _within(self, 0, _MAX_ROWS, "num_softmax_words")
         _one_of("state", self.state, ("zero", "warm", "carry"))
-        forms = ("NFC", "NFKC", "NFD", "NFKD", None)
-        _one_of("normalization", self.normalization, forms)
+        _one_of("normalization", self.normalization, ("NFC", None))
         width = self.encoder.unprojected_dim
         if not self.encoder.projected and width != self.lstm.projection_dim:
             raise ConfigError(
@@ -187,10 +206,10 @@ class ElmoConfig(_Config):
         return 2 * self.lstm.projection_dim
 
 
-def _positive(config: object, *names: str) -> None:
+def _within(config: object, low: int, high: int, *names: str) -> None:
     for name in names:
-        if getattr(config, name) < 1:
-            raise ConfigError(f"{name}={getattr(config, name)}: expected 1 or more")
+        if not low <= getattr(config, name) <= high:
+            raise ConfigError(f"{name}={getattr(config, name)}: expected {low}..{high}")
 
 
 def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The errors that elmokit raises on purpose: one line that says what is wrong, where, and what to do.
+"""The errors that elmokit raises on purpose: one line says what is wrong, where, and what to do.
 
 `except ElmoError` catches all of them; each also is the built-in error that it resembles.
 """

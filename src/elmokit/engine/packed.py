@@ -34,7 +34,7 @@ class PackedOrder:
         """The order in which one direction reads sentences of these lengths."""
         order = np.argsort(-lengths, kind="stable")
         longest_first = lengths[order]
-        num_steps = int(longest_first[0])
+        num_steps = int(lengths.max(initial=0))
         steps = np.arange(num_steps)
         counts = np.searchsorted(-longest_first, -steps, side="left")
         step_of_row = np.repeat(steps, counts)

@@ -1,163 +1,169 @@
-"""Fast inference with an `nn.BiLm`: the same numbers, packed and in bounded memory.
+"""One batch through all layers of both directions, packed, chunk of time by chunk of time."""
 
-The two directions never mix, so each runs alone, over all its layers, in chunks of time whose
-LSTM states continue from one to the next: a long document costs no more memory than a short one
-beyond its own result.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
-from ..nn import BiLm, BiLmState, ProjectedLstm
+from ..nn import BiLmState
+from .native import NativeLayer
 from .packed import PackedOrder
+from .request import Request
 
-CHUNK_BYTES = 64 * 2**20
-"""Memory for the gates of one chunk of time."""
+if TYPE_CHECKING:
+    from .engine import Engine
 
+CHUNK_BYTES = 128 * 2**20
+"""Memory for the gates of one direction in one chunk of time."""
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to compute of each token.
-
-    Attributes:
-        weights: Each output as weights of the layers (S outputs, L layers): the identity for all
-            layers, one row of 1/L for their average.
-        directions: 0 for the forward half, 1 for the backward half, in the order of output.
-        with_state: Whether the state after each sentence is wanted (it needs every layer).
-    """
-
-    weights: Tensor
-    directions: tuple[int, ...] = (0, 1)
-    with_state: bool = False
-
-    @property
-    def num_lstm_layers(self) -> int:
-        """LSTM layers that have to run."""
-        used = self.weights.ne(0).any(dim=0).nonzero()
-        highest = int(used.max()) if len(used) else 0
-        return self.weights.shape[1] - 1 if self.with_state else highest
+MIN_SENTENCES_A_THREAD = 8
+"""Fewer would spend their time on reading the weights."""
 
 
-def run(
-    bilm: BiLm,
-    x: Tensor,
-    index: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    request: Request,
-    state: BiLmState | None = None,
-) -> tuple[Tensor, BiLmState]:
-    """The requested vectors of all tokens but the boundaries, sentence after sentence.
+class PackedRun:
+    """The work of one call of `Engine.run`, whose arguments it takes."""
 
-    Args:
-        bilm: The model.
-        x: Token vectors of the distinct words, (N, P).
-        index: For every token of every sentence in turn, its row of `x`.
-        lengths: Tokens of each sentence, its two boundaries included.
-        request: What to compute.
-        state: Where each sentence starts; None for zeros.
+    def __init__(
+        self,
+        engine: "Engine",
+        x: Tensor,
+        index: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        request: Request,
+        state: BiLmState,
+    ) -> None:
+        self.engine, self.x, self.index, self.request = engine, x, index, request
+        self.config = engine.bilm.config.lstm
+        self.orders = [PackedOrder.of(lengths, backward=d == 1) for d in request.directions]
+        self.layers = [
+            [engine.layer(d, j) for j in range(request.num_lstm_layers)] for d in request.directions
+        ]
+        self.state = BiLmState(state.h.clone(), state.c.clone())
+        self.rows = torch.from_numpy(self.orders[0].order).to(x.device)
+        # Where each token of the text goes in the result; -1 for boundaries that go nowhere.
+        wanted = np.ones(len(index), dtype=bool)
+        if not request.boundaries:
+            ends = np.cumsum(lengths)
+            wanted[ends - 1] = wanted[ends - lengths] = False
+        self.target = np.where(wanted, np.cumsum(wanted) - 1, -1)
+        width = x.shape[1] * len(request.directions)
+        self.out = x.new_zeros(len(request.weights), int(wanted.sum()), width)
+        self.ranges = self._sentence_ranges(lengths)
 
-    Returns:
-        (S, tokens, P · directions) and the state after each sentence.
-    """
-    if state is None:
-        state = BiLmState.zeros(bilm.config.lstm, len(lengths), like=x)
-    # Column 0 of every sentence is its begin, the last its end; neither is part of the result.
-    inner = np.ones(len(index), dtype=bool)
-    ends = np.cumsum(lengths)
-    inner[ends - 1] = inner[ends - lengths] = False
-    target = np.where(inner, np.cumsum(inner) - 1, -1)
+    def result(self) -> tuple[Tensor, BiLmState]:
+        """The vectors (S, tokens, P · directions) and the state after each sentence."""
+        states = [self._packed_states(half) for half in range(len(self.orders))]
+        tables = [self._table(half) for half in range(len(self.orders))]
+        max_rows = CHUNK_BYTES // (16 * self.config.dim)
+        for chunk in self.orders[0].chunks(max_rows):
+            self._run_chunk(*chunk, states, tables)
+        for half, direction in enumerate(self.request.directions):
+            for j, (h, c) in enumerate(states[half]):
+                self.state.h[direction, j, self.rows] = h[:, : self.config.projection_dim]
+                self.state.c[direction, j, self.rows] = c[:, : self.config.dim]
+        return self.out, self.state
 
-    width = x.shape[1]
-    out = x.new_zeros(len(request.weights), int(inner.sum()), width * len(request.directions))
-    after = BiLmState(state.h.clone(), state.c.clone())
-    for half, direction in enumerate(request.directions):
-        order = PackedOrder.of(lengths, backward=direction == 1)
-        columns = out[..., half * width : (half + 1) * width]
-        _run_direction(bilm, direction, x, index, order, target, request, after, columns)
-    return out, after
+    def _run_chunk(
+        self,
+        step: int,
+        end_step: int,
+        row: int,
+        end_row: int,
+        states: list[list[tuple[Tensor, Tensor]]],
+        tables: list[Tensor | None],
+    ) -> None:
+        """All layers of some steps, both directions."""
+        counts = torch.from_numpy(self.orders[0].counts[step:end_step])
+        halves = range(len(self.orders))
+        sources = [order.source[row:end_row] for order in self.orders]
+        places = [torch.from_numpy(self.index[s]).to(self.x.device) for s in sources]
+        inputs = [
+            self.x[places[half]]
+            if tables[half] is None or self.request.weights[:, 0].any()
+            else self.x[:0]
+            for half in halves
+        ]
+        for half in halves:
+            self._collect(half, sources[half], inputs[half], 0)
+        for j in range(self.request.num_lstm_layers):
+            outputs = []
+            for half in halves:
+                table = tables[half] if j == 0 else None
+                gates = self.layers[half][j].gates(inputs[half]) if table is None else table
+                outputs.append((gates, None if table is None else places[half]))
+            results = self._recur(j, outputs, counts, states)
+            for half in halves:
+                skip = j > 0 and self.config.skip_connections
+                inputs[half] = results[half] + inputs[half] if skip else results[half]
+                self._collect(half, sources[half], inputs[half], j + 1)
 
+    def _recur(
+        self,
+        j: int,
+        inputs: list[tuple[Tensor, Tensor | None]],
+        counts: Tensor,
+        states: list[list[tuple[Tensor, Tensor]]],
+    ) -> list[Tensor]:
+        """The outputs of layer j in each direction; the states move on."""
+        results, calls = [], []
+        for half, (gates, index) in enumerate(inputs):
+            layer, (h, c) = self.layers[half][j], states[half][j]
+            if isinstance(layer, NativeLayer):
+                out = gates.new_empty(int(counts.sum()), layer.output_dim)
+                results.append(out[:, : self.config.projection_dim])
+                for rows in self.ranges:
+                    calls.append(partial(layer.recur, gates, index, counts, h, c, out, rows))
+            else:
+                results.append(layer.recur(gates, index, counts.tolist(), h, c))
+        if calls:
+            self.engine.each(calls)
+        return results
 
-def _run_direction(
-    bilm: BiLm,
-    direction: int,
-    x: Tensor,
-    index: NDArray[np.int64],
-    order: PackedOrder,
-    target: NDArray[np.int64],
-    request: Request,
-    state: BiLmState,
-    out: Tensor,
-) -> None:
-    """Fill `out` with one direction's half, and `state` with where it ends."""
-    stack = bilm.backward_lm if direction else bilm.forward_lm
-    layers = [_LayerRun(layer) for layer in stack.layers[: request.num_lstm_layers]]
-    rows = torch.from_numpy(order.order).to(x.device)
-    h, c = state.h[direction][:, rows], state.c[direction][:, rows]
-    max_rows = CHUNK_BYTES // (16 * bilm.config.lstm.dim)
-    for step, end_step, row, end_row in order.chunks(max_rows):
-        source = order.source[row:end_row]
-        y = x[torch.from_numpy(index[source]).to(x.device)]
-        kept = torch.from_numpy(target[source]).to(x.device)
-        keep = kept >= 0
-        kept = kept[keep]
-        _collect(out, kept, y[keep], request.weights[:, 0])
-        for j, layer in enumerate(layers):
-            z = layer(y, order.counts[step:end_step].tolist(), h[j], c[j])
-            y = z + y if j > 0 and bilm.config.lstm.skip_connections else z
-            _collect(out, kept, y[keep], request.weights[:, j + 1])
-    state.h[direction][:, rows] = h
-    state.c[direction][:, rows] = c
+    def _collect(self, half: int, source: NDArray[np.int64], values: Tensor, layer: int) -> None:
+        """Add the layer's share of these packed rows to the result."""
+        weights = self.request.weights[:, layer]
+        if not weights.any():
+            return
+        target = self.target[source]
+        kept = np.flatnonzero(target >= 0)
+        rows = torch.from_numpy(target[kept]).to(values.device)
+        values = values[torch.from_numpy(kept).to(values.device)]
+        columns = slice(half * self.x.shape[1], (half + 1) * self.x.shape[1])
+        for out, weight in zip(self.out, weights.tolist(), strict=True):
+            if weight:
+                # `alpha` of 1 leaves a value as it is, so a single layer is exact.
+                out[:, columns].index_add_(0, rows, values, alpha=weight)
 
+    def _packed_states(self, half: int) -> list[tuple[Tensor, Tensor]]:
+        """The states of one direction in packed order, at the width that its layers want."""
+        direction = self.request.directions[half]
+        states = []
+        for j, layer in enumerate(self.layers[half]):
+            h, c = self.state.h[direction, j, self.rows], self.state.c[direction, j, self.rows]
+            if isinstance(layer, NativeLayer):
+                h = pad(h, (0, layer.output_dim - h.shape[1])).contiguous()
+                c = pad(c, (0, layer.dim - c.shape[1])).contiguous()
+            states.append((h, c))
+        return states
 
-def _collect(out: Tensor, rows: Tensor, values: Tensor, weights: Tensor) -> None:
-    for output, weight in zip(out, weights.tolist(), strict=True):
-        if weight == 1.0:
-            output.index_add_(0, rows, values)
-        elif weight != 0.0:
-            output.index_add_(0, rows, values, alpha=weight)
+    def _table(self, half: int) -> Tensor | None:
+        """The first layer's input products of the distinct words, if that saves work."""
+        if not self.layers[half] or len(self.x) >= len(self.index):
+            return None
+        if len(self.x) * 16 * self.config.dim > CHUNK_BYTES:
+            return None
+        table: Tensor = self.layers[half][0].gates(self.x)
+        return table
 
-
-class _LayerRun:
-    """One `ProjectedLstm` with its weights laid out for many small products."""
-
-    def __init__(self, layer: ProjectedLstm) -> None:
-        config = layer.config
-        self.config = config
-        forget = torch.zeros_like(layer.bias)
-        forget[config.dim : 2 * config.dim] = config.forget_bias
-        self.bias = layer.bias + forget
-        self.input = layer.input_weight.t()
-        # [K, N] in memory: MKL is up to 1.7 times faster so for batches of 1..32.
-        self.recurrent = layer.recurrent_weight.t().contiguous()
-        self.projection = None if layer.projection is None else layer.projection.t().contiguous()
-
-    def __call__(self, x: Tensor, counts: Sequence[int], h: Tensor, c: Tensor) -> Tensor:
-        """The layer's output for the packed rows `x`; `h` and `c` move on in place."""
-        dim = self.config.dim
-        gates = torch.addmm(self.bias, x, self.input)
-        out = x.new_empty(len(x), h.shape[1])
-        row = 0
-        for n in counts:
-            g = gates[row : row + n]
-            h_n, c_n = h[:n], c[:n]
-            g.addmm_(h_n, self.recurrent)
-            g[:, : 2 * dim].sigmoid_()
-            candidate = g[:, 2 * dim : 3 * dim].tanh_()
-            output_gate = g[:, 3 * dim :].sigmoid_()
-            c_n.mul_(g[:, dim : 2 * dim]).addcmul_(g[:, :dim], candidate)
-            if self.config.cell_clip is not None:
-                c_n.clamp_(-self.config.cell_clip, self.config.cell_clip)
-            new = torch.tanh(c_n).mul_(output_gate)
-            if self.projection is not None:
-                new = new @ self.projection
-                if self.config.proj_clip is not None:
-                    new.clamp_(-self.config.proj_clip, self.config.proj_clip)
-            h_n.copy_(new)
-            out[row : row + n] = new
-            row += n
-        return out
+    def _sentence_ranges(self, lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Sentences for each thread of a direction, about equal in tokens."""
+        threads = torch.get_num_threads() // len(self.orders)
+        number = max(1, min(threads, len(lengths) // MIN_SENTENCES_A_THREAD))
+        ends = np.cumsum(np.sort(lengths)[::-1])
+        cuts = [int(np.searchsorted(ends, ends[-1] * k / number)) for k in range(number)]
+        return [(a, b) for a, b in pairwise([*cuts, len(lengths)]) if b > a]

@@ -61,6 +61,8 @@ class CarriedStates:
     def __init__(self, empty: BiLmState) -> None:
         self.state = empty
 
+    # Not in inference mode: tensors of it could not be changed by a later call outside of it.
+    @torch.inference_mode(False)
     def start(self, rows: Sequence[int]) -> BiLmState:
         missing = max(rows, default=-1) + 1 - self.state.h.shape[2]
         if missing > 0:
@@ -71,6 +73,7 @@ class CarriedStates:
             self.state = BiLmState(*grown)
         return BiLmState(self.state.h[:, :, rows], self.state.c[:, :, rows])
 
+    @torch.inference_mode(False)
     def finish(self, rows: Sequence[int], state: BiLmState) -> None:
         self.state.h[:, :, rows] = state.h.detach()
         self.state.c[:, :, rows] = state.c.detach()

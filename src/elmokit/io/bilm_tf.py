@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from ..errors import ConfigError, FormatError
+from .files import json_field
 from .names import Rule, same, transposed
 
 _CELL = re.compile(
@@ -123,33 +125,35 @@ def config_from_options(options: Mapping[str, Any], where: str) -> ElmoConfig:
 
     `n_characters` is ignored: 261 and 262 are both in use for the same files.
     """
+    field = partial(json_field, options, where=where)
+    filters = field("char_cnn.filters", list)
+    for pair in filters:
+        if not isinstance(pair, list) or [type(value) for value in pair] != [int, int]:
+            raise FormatError(f"{where}: char_cnn.filters: {pair!r:.40} is not [width, number]")
+    none = type(None)
     try:
         lstm = LstmConfig(
-            dim=_integer(options["lstm"]["dim"]),
-            projection_dim=_integer(options["lstm"]["projection_dim"]),
-            num_layers=_integer(options["lstm"].get("n_layers", 1)),
-            cell_clip=_clip(options["lstm"].get("cell_clip")),
-            proj_clip=_clip(options["lstm"].get("proj_clip")),
-            skip_connections=bool(options["lstm"].get("use_skip_connections", False)),
+            dim=field("lstm.dim", int),
+            projection_dim=field("lstm.projection_dim", int),
+            num_layers=field("lstm.n_layers", int, default=1),
+            # 0 means none, too.
+            cell_clip=field("lstm.cell_clip", float, int, none, default=None) or None,
+            proj_clip=field("lstm.proj_clip", float, int, none, default=None) or None,
+            skip_connections=field("lstm.use_skip_connections", bool, default=False),
         )
-        cnn = options["char_cnn"]
         char_cnn = CharCnnConfig(
-            dim=_integer(cnn["embedding"]["dim"]),
-            filters=tuple((_integer(width), _integer(number)) for width, number in cnn["filters"]),
-            activation=cnn["activation"],
-            num_highway=_integer(cnn.get("n_highway") or 0),
-            max_characters=_integer(cnn["max_characters_per_token"]),
+            dim=field("char_cnn.embedding.dim", int),
+            filters=tuple((width, number) for width, number in filters),
+            activation=field("char_cnn.activation", str),
+            num_highway=field("char_cnn.n_highway", int, none, default=0) or 0,
+            max_characters=field("char_cnn.max_characters_per_token", int),
         )
         encoder = EncoderConfig(
             char_cnn=char_cnn, projected=char_cnn.num_filters != lstm.projection_dim
         )
         return ElmoConfig(encoder=encoder, lstm=lstm, tokenizer="regex")
-    except KeyError as e:
-        raise FormatError(f"{where}: the field {e.args[0]!r} is missing") from e
     except ConfigError as e:
         raise FormatError(f"{where}: {e}") from e
-    except (TypeError, ValueError, AttributeError) as e:
-        raise FormatError(f"{where}: a field has a value of the wrong kind ({e})") from e
 
 
 def options_from_config(config: ElmoConfig, num_characters: int) -> dict[str, Any]:
@@ -184,13 +188,3 @@ def options_from_config(config: ElmoConfig, num_characters: int) -> dict[str, An
             "max_characters_per_token": cnn.max_characters,
         },
     }
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
-
-
-def _clip(value: float | None) -> float | None:
-    return float(value) if value else None

@@ -72,8 +72,12 @@ def check_complete(
     for name, want in expected.items():
         if name in tensors:
             check_shape(where, name, tuple(tensors[name].shape), tuple(want.shape))
+            if not tensors[name].is_floating_point():
+                raise FormatError(f"{where}: {name} holds {tensors[name].dtype}, no real numbers")
         elif name not in OPTIONAL:
             raise FormatError(f"{where}: the tensor {name} is missing; get a complete copy")
+    if len(set(OPTIONAL) & tensors.keys()) == 1:
+        raise FormatError(f"{where}: of {' and '.join(OPTIONAL)}, one is missing")
     for name in tensors:
         if name not in expected:
             raise FormatError(f"{where}: the tensor {name} belongs to no part of the model")

@@ -7,7 +7,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -18,13 +19,14 @@ from ..errors import FileError, FormatError
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary name beside `path` to write to; it becomes `path` if the block succeeds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -35,18 +37,20 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """
     if path.exists() and not path.is_dir():
         raise FileError(f"{path}: a file is in the way of the folder to be written")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-    try:
-        yield temporary
-        if path.exists():
-            for file in sorted(temporary.iterdir()):
-                os.replace(file, path / file.name)
-        else:
-            temporary.chmod(0o777 & ~_umask())
-            os.replace(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with _write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+        temporary = Path(name)
+        try:
+            yield temporary
+            if path.exists():
+                for file in sorted(temporary.iterdir()):
+                    os.replace(file, path / file.name)
+            else:
+                temporary.chmod(0o777 & ~_umask())
+                os.replace(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -59,6 +63,25 @@ def read_json(path: Path) -> dict[str, Any]:
         raise FormatError(f"{path} is not JSON: {e}") from e
     if not isinstance(value, dict):
         raise FormatError(f"{path}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def json_field(
+    values: Mapping[str, Any], path: str, *kinds: type, where: str, default: Any = ...
+) -> Any:
+    """The field at a dotted path of a JSON object, of one of `kinds`; a default makes it optional."""
+    value: Any = values
+    for name in path.split("."):
+        if not isinstance(value, Mapping):
+            raise FormatError(f"{where}: {path} has no place in {value!r:.40}")
+        if name not in value:
+            if default is not ...:
+                return default
+            raise FormatError(f"{where}: the field {path} is missing")
+        value = value[name]
+    if type(value) not in kinds:
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise FormatError(f"{where}: {path}={value!r:.40}: expected {names}")
     return value
 
 
@@ -85,7 +108,7 @@ def read_lines(source: Path | str) -> Iterator[str]:
             f"{path}, line {number}: not UTF-8 ({e.reason} at byte {e.start}); "
             "convert the file, for example with: iconv -f ORIGINAL -t UTF-8"
         ) from e
-    except (EOFError, lzma.LZMAError, gzip.BadGzipFile) as e:
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as e:
         raise FormatError(f"{path}, after line {number}: damaged compressed file ({e})") from e
     except OSError as e:
         raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
@@ -97,6 +120,17 @@ def _open_binary(path: Path) -> IO[bytes]:
     if path.suffix == ".gz":
         return gzip.open(path, "rb")  # type: ignore[return-value]
     return lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb")
+
+
+@contextmanager
+def _write_errors(path: Path) -> Iterator[None]:
+    """Say which file could not be written, and why, in an error of ours."""
+    try:
+        yield
+    except FileError:
+        raise
+    except OSError as e:
+        raise FileError(f"{path} cannot be written: {e.strerror or e}") from e
 
 
 def _umask() -> int:

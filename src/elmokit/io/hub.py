@@ -6,8 +6,10 @@ from typing import Any
 
 from ..errors import FileError, MissingExtra
 
-_MODEL_FILES = ["*.json", "*.safetensors", "*.hdf5", "*.txt", "*.dic", "*.pkl", "*.index", "*.data-*",
-                "checkpoint"]  # fmt: skip
+_MODEL_FILES = [
+    "*.json", "*.safetensors", "*.hdf5", "*.txt", "*.dic", "*.pkl", "*.index", "*.data-*",
+    "checkpoint",
+]  # fmt: skip
 
 
 def looks_like_hub_id(source: str) -> bool:

@@ -1,8 +1,11 @@
 """One entry to every format: look at what is there, and read it as what it is."""
 
 import logging
+import lzma
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +21,12 @@ log = logging.getLogger(__name__)
 
 MAX_UNZIPPED_BYTES = 16 * 2**30
 
+_ZIP_ERRORS = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
+    struct.error,
+)  # fmt: skip
+"""What zipfile and its decompressors raise for damaged archives."""
+
 EXPECTED = (
     "an elmokit folder (config.json + model.safetensors), an official pair (options.json + *.hdf5),"
     " a TensorFlow checkpoint (*.index + options.json), an ELMoForManyLangs folder (encoder.pkl +"
@@ -27,16 +36,24 @@ EXPECTED = (
 
 def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoint:
     """The model that is at `source`: a folder, one of its files, a .zip, or a Hub id."""
-    path = Path(source).expanduser()
-    if not path.exists():
+    path = _local_path(source)
+    if path is None:
         if not looks_like_hub_id(str(source)):
-            raise FileError(f"{source}: no such folder or file; expected {EXPECTED}")
+            raise FileError(f"{source!s:.200}: no such folder or file; expected {EXPECTED}")
         path = download(str(source), revision)
     checkpoint = _read_file(path) if path.is_file() else _read_folder(path)
     log.info("%s: %s", source, checkpoint.format)
     for note in checkpoint.notes:
         log.warning("%s: %s", source, note)
     return checkpoint
+
+
+def _local_path(source: str | Path) -> Path | None:
+    try:
+        path = Path(source).expanduser()
+        return path if path.exists() else None
+    except (OSError, RuntimeError, ValueError):  # a name too long, or of no user's home
+        return None
 
 
 def _read_folder(folder: Path) -> Checkpoint:
@@ -113,12 +130,13 @@ def _read_zip(path: Path) -> Checkpoint:
                 raise FormatError(f"{path}: more than {MAX_UNZIPPED_BYTES >> 30} GiB when unpacked")
             _unpack_model(archive, members, Path(folder), path)
             checkpoint = _read_folder(Path(folder))
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as e:
-        raise FormatError(f"{path} is not a readable .zip ({e}); download it again") from e
     except FileError as e:
         raise FileError(str(e).replace(str(folder), str(path))) from e
     except FormatError as e:
         raise FormatError(str(e).replace(str(folder), str(path))) from e
+    except _ZIP_ERRORS as e:
+        reason = f"{type(e).__name__}: {e!s:.200}"
+        raise FormatError(f"{path} is not a readable .zip ({reason}); download it again") from e
     checkpoint.format += " in a .zip"
     return checkpoint
 

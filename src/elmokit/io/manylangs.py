@@ -3,6 +3,7 @@
 import pickle
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from torch import Tensor
 from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from ..errors import ConfigError, FileError, FormatError
 from .checkpoint import Checkpoint, expected_tensors
-from .files import read_json, read_lines, write_json
+from .files import json_field, read_json, read_lines, write_json
 from .names import Rule, same, to_ours, to_theirs
 
 _CLIP, _MAX_CHARACTERS = 3.0, 50
 """What every published model has; used where the folder lost its `cnn_*.json`."""
+_NUMBER = (int, float, type(None))
 
 
 def read_manylangs(folder: Path) -> Checkpoint:
@@ -24,18 +26,15 @@ def read_manylangs(folder: Path) -> Checkpoint:
     source: dict[str, Tensor] = {}
     for name in ("token_embedder.pkl", "encoder.pkl"):
         source |= {f"{name}:{key}": t for key, t in _load_state(folder / name).items()}
-    characters = _read_dictionary(folder / "char.dic")
-    words = _read_dictionary(folder / "word.dic")
     settings, note = _find_settings(folder)
-    config = _config(settings, source, folder, words)
+    config = _config(settings, source, folder)
     tensors = to_ours(rules(config), source, expected_tensors(config), str(folder))
-    if config.encoder.num_words == 0:
-        words = None
+    encoder = config.encoder
     return Checkpoint(
         config=config,
         tensors=tensors,
-        characters=characters if config.encoder.char_cnn else None,
-        words=words,
+        characters=_read_dictionary(folder / "char.dic") if encoder.char_cnn else None,
+        words=_read_dictionary(folder / "word.dic") if encoder.num_words else None,
         format="ELMoForManyLangs folder",
         notes=[note] if note else [],
     )
@@ -44,11 +43,17 @@ def read_manylangs(folder: Path) -> Checkpoint:
 def write_manylangs(checkpoint: Checkpoint, folder: Path) -> None:
     """Write an ELMoForManyLangs folder."""
     config, cnn = checkpoint.config, checkpoint.config.encoder.char_cnn
-    if config.lstm.forget_bias != 0.0 or (cnn is not None and cnn.characters != "unicode"):
-        raise ConfigError(
-            "this model cannot be written as an ELMoForManyLangs folder: it reads bytes, "
-            "the format Unicode characters; write it as official HDF5 instead"
-        )
+    problem = None
+    if cnn is not None and cnn.characters != "unicode":
+        problem = "it reads bytes, the format Unicode characters; write it as official HDF5 instead"
+    elif config.lstm.forget_bias != 0.0:
+        problem = f"its forget bias is {config.lstm.forget_bias}, that of the format 0"
+    elif not config.lstm.skip_connections:
+        problem = "it has no skip connections, the format always"
+    elif not (config.lstm.projected and config.encoder.projected):
+        problem = "it lacks a projection that the format always has"
+    if problem:
+        raise ConfigError(f"this model cannot be written as an ELMoForManyLangs folder: {problem}")
     files: dict[str, dict[str, Tensor]] = {"token_embedder.pkl": {}, "encoder.pkl": {}}
     for name, tensor in to_theirs(rules(config), checkpoint.tensors).items():
         file, key = name.split(":")
@@ -111,21 +116,31 @@ def _load_state(path: Path) -> dict[str, Tensor]:
             "nothing of it was run; get the model from its original source"
         ) from e
     except Exception as e:  # torch.load raises many kinds for damaged archives
-        raise FormatError(f"{path} is damaged ({type(e).__name__}: {e}); download it again") from e
+        reason = f"{type(e).__name__}: {e}".splitlines()[0]
+        raise FormatError(f"{path} is damaged ({reason}); download it again") from e
     if not isinstance(state, Mapping) or not all(isinstance(t, Tensor) for t in state.values()):
         raise FormatError(f"{path}: expected a state dict, that is, names and tensors")
+    for name, t in state.items():
+        # Sizes without memory behind them would cost it later.
+        plain = t.layout == torch.strided and not t.is_meta
+        if not plain or t.untyped_storage().nbytes() < t.numel() * t.element_size():
+            raise FormatError(f"{path}: {name} is not a plain tensor with all its data")
     return dict(state)
 
 
-def _read_dictionary(path: Path) -> dict[str, int] | None:
-    """Entries and ids of a `.dic` file; a line with an id alone means the ideographic space."""
-    if not path.is_file():
-        return None
+def _read_dictionary(path: Path) -> dict[str, int]:
+    """Entries and ids of a `.dic` file.
+
+    A line with an id alone means the ideographic space. As the original strips its lines, that is
+    so for all blank characters, of which the last has the id.
+    """
     dictionary: dict[str, int] = {}
     for number, line in enumerate(read_lines(path), start=1):
-        entry, _, rest = line.rpartition("\t")
+        entry, _, rest = line.strip().rpartition("\t")
         try:
-            dictionary["\u3000" if not entry.strip("\t ") else entry] = int(rest)
+            if "\t" in entry:
+                raise ValueError("more than two fields")
+            dictionary[entry or "\u3000"] = int(rest)
         except ValueError as e:
             raise FormatError(f"{path}, line {number}: expected an entry, a tab, an id") from e
     return dictionary
@@ -148,17 +163,13 @@ def _find_settings(folder: Path) -> tuple[dict[str, Any], str]:
     return {}, note
 
 
-def _config(
-    settings: dict[str, Any],
-    source: Mapping[str, Tensor],
-    folder: Path,
-    words: Mapping[str, int] | None,
-) -> ElmoConfig:
+def _config(settings: dict[str, Any], source: Mapping[str, Tensor], folder: Path) -> ElmoConfig:
     """The architecture: sizes from the weights, the rest from the settings."""
-    embedder, encoder = settings.get("token_embedder", {}), settings.get("encoder", {})
-    for part, kind in ((embedder, "cnn"), (encoder, "elmo")):
-        if part.get("name", kind).lower() != kind:
-            raise FormatError(f"{folder}: a {part['name']!r} part is not known; only {kind!r} is")
+    setting = partial(json_field, settings, where=str(folder))
+    for part, kind in (("token_embedder", "cnn"), ("encoder", "elmo")):
+        name = setting(f"{part}.name", str, default=kind)
+        if name.lower() != kind:
+            raise FormatError(f"{folder}: {part}.name={name!r} is not known; only {kind!r} is")
 
     def count(pattern: str) -> int:
         return sum(re.fullmatch(pattern, name) is not None for name in source)
@@ -180,27 +191,33 @@ def _config(
             char_cnn = CharCnnConfig(
                 characters="unicode",
                 num_characters=characters[0],
-                max_characters=embedder.get("max_characters_per_token", _MAX_CHARACTERS),
+                max_characters=setting(
+                    "token_embedder.max_characters_per_token", int, default=_MAX_CHARACTERS
+                ),
                 dim=characters[1],
                 filters=tuple((conv[2], conv[0]) for conv in filters),
-                activation=embedder.get("activation", "relu"),
+                activation=setting("token_embedder.activation", str, default="relu"),
                 num_highway=count(re.escape(prefix) + r"highways\._layers\.\d+\.weight"),
             )
         table = f"{prefix}word_emb_layer.embedding.weight"
-        num_words, word_dim = shape(table) if table in source and words else (0, 0)
+        num_words, word_dim = shape(table) if table in source else (0, 0)
         projection = shape("encoder.pkl:forward_layer_0.state_projection.weight")
+        if projection[0] == projection[1]:
+            raise FormatError(f"{folder}: a square state_projection is not supported")
         return ElmoConfig(
             encoder=EncoderConfig(char_cnn=char_cnn, num_words=num_words, word_dim=word_dim),
             lstm=LstmConfig(
                 dim=projection[1],
                 projection_dim=projection[0],
                 num_layers=count(r"encoder\.pkl:forward_layer_\d+\.state_projection\.weight"),
-                cell_clip=encoder.get("cell_clip", _CLIP),
-                proj_clip=encoder.get("proj_clip", _CLIP),
+                cell_clip=setting("encoder.cell_clip", *_NUMBER, default=_CLIP),
+                proj_clip=setting("encoder.proj_clip", *_NUMBER, default=_CLIP),
                 forget_bias=0.0,
             ),
         )
-    except (ConfigError, IndexError, TypeError) as e:
+    except FormatError:
+        raise
+    except (IndexError, ValueError) as e:
         raise FormatError(f"{folder}: the weights do not fit together ({e})") from e
 
 

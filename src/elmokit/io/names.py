@@ -98,7 +98,7 @@ def _materialise(array: ArrayLike | Tensor, what: str) -> Tensor:
     else:
         try:
             tensor = torch.from_numpy(np.asarray(array, dtype=np.float32))
-        except (OSError, ValueError, RuntimeError) as e:
+        except (OSError, ValueError, RuntimeError, TypeError, MemoryError) as e:
             raise FormatError(f"{what} cannot be read ({e}); the file is damaged") from e
     if not tensor.is_floating_point():
         raise FormatError(f"{what}: expected floating-point numbers, found {tensor.dtype}")

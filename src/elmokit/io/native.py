@@ -45,13 +45,19 @@ def read_native(folder: Path) -> Checkpoint:
     except (SafetensorError, OSError, ValueError) as e:
         raise FormatError(f"{weights} is not a readable safetensors file ({e})") from e
     check_complete(str(weights), tensors, expected_tensors(config))
+    # A copy, as the file does not align its tensors, on which the last bit of a product depends.
+    copies = {name: t.to(torch.float32, copy=True) for name, t in tensors.items()}
     checkpoint = Checkpoint(
         config=config,
-        tensors={name: t.float() for name, t in tensors.items()},
-        characters=_read_dictionary(folder / "characters.json"),
-        words=_read_dictionary(folder / "words.json"),
+        tensors=copies,
         format="elmokit folder",
     )
+    cnn = config.encoder.char_cnn
+    # Only what the model uses: another may have been in the folder before it.
+    if cnn is not None and cnn.characters == "unicode":
+        checkpoint.characters = _read_dictionary(folder / "characters.json")
+    if config.encoder.num_words:
+        checkpoint.words = _read_dictionary(folder / "words.json")
     if config.num_softmax_words:
         path = folder / "vocab.txt"
         checkpoint.vocab = Vocab.read(read_lines(path), str(path))
@@ -79,9 +85,7 @@ def write_native(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype = torc
     write_json(folder / "config.json", config)
 
 
-def _read_dictionary(path: Path) -> dict[str, int] | None:
-    if not path.is_file():
-        return None
+def _read_dictionary(path: Path) -> dict[str, int]:
     dictionary = read_json(path)
     for entry, row in dictionary.items():
         if type(row) is not int:

@@ -19,15 +19,19 @@ from .names import to_ours, to_theirs
 
 WEIGHTS, SOFTMAX, TOKENS, OTHER = "weights", "softmax", "token embeddings", "other"
 
+_MAX_COMPRESSION = 1032
+"""No deflated byte holds more than this; it bounds the memory that a small file can ask for."""
+
 
 def kind_of_hdf5(path: Path) -> str:
     """What an HDF5 file holds, by its content."""
-    with open_hdf5(path) as file:
-        if "RNN_0" in file:
-            return WEIGHTS
-        if "softmax" in file:
-            return SOFTMAX
-        return TOKENS if "embedding" in file else OTHER
+    with open_hdf5(path) as file, _read_errors(path):
+        names = set(file)  # by name alone: to ask for an item would follow a link
+    if "RNN_0" in names:
+        return WEIGHTS
+    if "softmax" in names:
+        return SOFTMAX
+    return TOKENS if "embedding" in names else OTHER
 
 
 def read_official(
@@ -51,12 +55,16 @@ def read_official(
     config = config_from_options(read_json(options), str(options))
     words = _read_vocab(vocab) if vocab else None
     table: dict[str, Tensor] = {}
-    if token_embeddings is not None:
-        if words is None:
-            raise FileError(f"{token_embeddings}: cached token embeddings need their vocabulary")
+    for name, file_of_words in (
+        ("cached token embeddings", token_embeddings),
+        ("a softmax", softmax),
+    ):
+        if file_of_words is not None and words is None:
+            raise FileError(f"{file_of_words}: {name} cannot be used without the words (vocab=)")
+    if token_embeddings is not None and words is not None:
         config, table = _read_token_table(config, token_embeddings, words)
     with open_hdf5(weights) as file:
-        source = {official_name(name): dataset for name, dataset in _datasets(file, weights)}
+        source = {official_name(name): data for name, data in _datasets(file, weights).items()}
         expected = expected_tensors(config)
         weight_rules = [rule for rule in rules(config) if rule.ours[0] not in table]
         tensors = to_ours(weight_rules, source, expected, str(weights)) | table
@@ -66,7 +74,7 @@ def read_official(
         checkpoint.words = {word: i for i, word in enumerate(words)}
     elif softmax is not None and words is not None:
         with open_hdf5(softmax) as file:
-            add_softmax(checkpoint, dict(_datasets(file, softmax)), words, str(softmax))
+            add_softmax(checkpoint, _datasets(file, softmax), words, str(softmax))
     return checkpoint
 
 
@@ -122,7 +130,7 @@ def _read_token_table(
     expected = expected_tensors(config)
     table_rules = rules(config)[:1]
     with open_hdf5(path) as file:
-        return config, to_ours(table_rules, dict(_datasets(file, path)), expected, str(path))
+        return config, to_ours(table_rules, _datasets(file, path), expected, str(path))
 
 
 @contextmanager
@@ -138,28 +146,47 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
         yield file
 
 
-def _datasets(
-    group: h5py.Group, path: Path, prefix: str = ""
-) -> Iterator[tuple[str, h5py.Dataset]]:
-    """All datasets below `group`; links that lead out of the file or in circles are refused."""
+def _datasets(file: h5py.File, path: Path) -> dict[str, h5py.Dataset]:
+    """All datasets of a file; links, and data that are not in the file, are refused."""
+    datasets: dict[str, h5py.Dataset] = {}
+    groups: list[tuple[str, h5py.Group]] = [("", file)]
+    seen: set[int] = set()
+    while groups:
+        prefix, group = groups.pop()
+        with _read_errors(path, prefix):
+            names = list(group)
+        for name in names:
+            full = f"{prefix}{name}"
+            with _read_errors(path, full):
+                if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                    raise FormatError(f"{path}: {full} is a link; the file must hold its weights")
+                item = group[name]
+                if isinstance(item, h5py.Dataset):
+                    _check_dataset(item, f"{path}: {full}")
+                    datasets[full] = item
+                elif (address := h5py.h5o.get_info(item.id).addr) not in seen:
+                    seen.add(address)  # groups can hold each other
+                    groups.append((f"{full}/", item))
+    return datasets
+
+
+def _check_dataset(item: h5py.Dataset, what: str) -> None:
+    """Refuse data that lie in other files, and sizes for which there are no data."""
+    if item.external or item.is_virtual:
+        raise FormatError(f"{what} points to another file; the file must hold its weights")
+    if item.shape is None or item.id.get_storage_size() * _MAX_COMPRESSION < item.nbytes:
+        raise FormatError(f"{what} has a shape, but no data; download the file again")
+
+
+@contextmanager
+def _read_errors(path: Path, name: str = "") -> Iterator[None]:
+    """Turn what h5py raises for damaged files, which is many things, into an error of ours."""
     try:
-        names = list(group)
-    except (RuntimeError, OSError) as e:
-        raise FormatError(f"{path}: {prefix or '/'} cannot be read ({e}); download it again") from e
-    for name in names:
-        full = f"{prefix}{name}"
-        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-            raise FormatError(f"{path}: {full} is a link; the weights must be in the file itself")
-        try:
-            item = group[name]
-        except (KeyError, OSError, RuntimeError) as e:
-            raise FormatError(f"{path}: {full} cannot be read ({e}); download it again") from e
-        if isinstance(item, h5py.Dataset):
-            if item.external:
-                raise FormatError(f"{path}: {full} points to another file; it must hold its data")
-            yield full, item
-        elif full.count("/") < 8:  # deeper than any model; hard links can make a cycle
-            yield from _datasets(item, path, f"{full}/")
+        yield
+    except FormatError:
+        raise
+    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as e:
+        raise FormatError(f"{path}: {name or '/'} cannot be read ({e}); download it again") from e
 
 
 def _write_hdf5(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -62,10 +62,10 @@ def read_tf_checkpoint(prefix: Path) -> Checkpoint:
         )
     else:
         vocab = Vocab.read(read_lines(vocabularies[0]), str(vocabularies[0]))
-        rows = source["softmax/W"].shape[0]
-        if rows != len(vocab):
+        shape = source["softmax/W"].shape
+        if shape[:1] != (len(vocab),):
             raise FormatError(
-                f"{vocabularies[0]} has {len(vocab)} words, but the softmax of {where} {rows} rows"
+                f"{vocabularies[0]} has {len(vocab)} words, but softmax/W of {where} shape {shape}"
             )
         add_softmax(checkpoint, source, vocab, where)
     return checkpoint

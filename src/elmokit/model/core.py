@@ -1,4 +1,4 @@
-"""What an `Elmo` is: the language models, their text, their states, and the call for task models."""
+"""What an `Elmo` is: language models, their text, their states, and the call for task models."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from ..config import ElmoConfig, MixConfig
-from ..engine import CarriedStates, Embedder, Request, StartStates, WarmStates, ZeroStates
+from ..engine import (
+    CarriedStates,
+    Embedder,
+    Engine,
+    EngineName,
+    Precision,
+    Request,
+    StartStates,
+    WarmStates,
+    ZeroStates,
+)
 from ..errors import ConfigError, InputError
 from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
 from ..text.index import TokenIndexer
@@ -17,6 +27,9 @@ from ..text.vocab import Vocab
 from ..text.warmup import WARM_UP_SENTENCES
 
 log = logging.getLogger(__name__)
+
+CACHE_WORDS = 50_000
+"""Words remembered by default: 26 MB for the small published model, 102 MB for the original."""
 
 
 class ElmoCore(nn.Module):
@@ -40,6 +53,9 @@ class ElmoCore(nn.Module):
         characters: dict[str, int] | None = None,
         words: dict[str, int] | None = None,
         requires_grad: bool = False,
+        engine: EngineName = "auto",
+        precision: Precision = "float32",
+        cache_words: int = CACHE_WORDS,
     ) -> None:
         super().__init__()
         self.config = config
@@ -63,7 +79,7 @@ class ElmoCore(nn.Module):
         self.warm_h: Tensor | None
         self.warm_c: Tensor | None
         self._indexer = TokenIndexer(config.encoder, characters, words)
-        self._embedder = Embedder(self.bilm, self._indexer)
+        self._embedder = Embedder(Engine(self.bilm, engine, precision), self._indexer, cache_words)
         self._carried: CarriedStates | None = None
 
     @property
@@ -85,6 +101,19 @@ class ElmoCore(nn.Module):
     def dtype(self) -> torch.dtype:
         """Type of the weights."""
         return self.bilm.forward_lm.layers[0].bias.dtype
+
+    @property
+    def engine(self) -> str:
+        """What computes the vectors: `native (avx2)`, `torch`, `torch (int8)`."""
+        return self._embedder.engine.name
+
+    def clear_cache(self) -> None:
+        """Forget the token vectors that are remembered, and what was prepared of the weights.
+
+        Only needed after a change of weights that torch cannot see, such as `p.data.mul_(2)`.
+        """
+        self._embedder.cache.clear()
+        self._embedder.engine.forget()
 
     def tokenize(self, inputs: Sentence | Iterable[Sentence]) -> list[list[str]]:
         """The tokens of each sentence, as the model will read them."""
@@ -121,12 +150,16 @@ class ElmoCore(nn.Module):
     ) -> ScalarMix:
         """A new `ScalarMix` of this model's layers, saved with it under `name`."""
         MixConfig(layer_norm=layer_norm, dropout=dropout, trainable=trainable)
-        if not name.isidentifier():
-            raise ConfigError(f"mix {name!r}: expected a name made of letters, digits and _")
+        is_taken = hasattr(self.mixes, name) and name not in self.mixes  # "keys", "forward", …
+        if not name.isidentifier() or is_taken:
+            raise ConfigError(
+                f"mix {name!r}: expected a name made of letters, digits and _ "
+                "that is no attribute of torch.nn.ModuleDict"
+            )
         mix = ScalarMix(
             self.num_layers, layer_norm=layer_norm, dropout=dropout, trainable=trainable
         )
-        self.mixes[name] = mix.to(self.device)
+        self.mixes[name] = mix.to(self.device, self.dtype)
         return mix
 
     def reset_state(self) -> None:
@@ -158,9 +191,12 @@ class ElmoCore(nn.Module):
         if self.config.state == "zero":
             return ZeroStates()
         if self.config.state == "carry":
+            like = self._parameter()
             if self._carried is None:
-                empty = BiLmState.zeros(self.config.lstm, 0, like=self._parameter())
-                self._carried = CarriedStates(empty)
+                self._carried = CarriedStates(BiLmState.zeros(self.config.lstm, 0, like=like))
+            # The weights may have moved since the call before.
+            moved = (part.to(like) for part in self._carried.state)
+            self._carried.state = BiLmState(*moved)
             return self._carried
         if self.warm_h is None or self.warm_c is None:
             log.info("no warm state is stored; computing it from the built-in sentences")
@@ -173,7 +209,7 @@ class ElmoCore(nn.Module):
     ) -> BiLmOutput:
         batch = self._embedder.batch(sentences)
         lengths = torch.from_numpy(batch.lengths).to(self.device)
-        x = self._embedder.token_vectors(batch.words)
+        x = self.bilm.encoder(self._embedder.ids(batch.words))
         rows = torch.from_numpy(batch.index).to(self.device)
         longest = int(batch.lengths.max(initial=2))
         padded = x.new_zeros(len(sentences), longest, x.shape[1])

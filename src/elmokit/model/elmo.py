@@ -17,7 +17,7 @@ from ..layers import Direction, Layers, halves, layer_weights
 from ..nn import ScalarMix
 from ..pooling import Pooling, normalise, poolers
 from ..text.batch import batches
-from ..text.reader import Sentence, as_sentences, check_sentence
+from ..text.reader import Sentence, as_sentences, check_iterable, check_sentence
 from .pretrained import PretrainedElmo
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Elmo(PretrainedElmo):
         if isinstance(inputs, str):
             raise InputError("embed_stream reads many sentences; for one text use embed(text)")
         ahead = batch_size if self.config.state == "carry" else 16 * batch_size
-        items = enumerate(inputs)
+        items = enumerate(check_iterable(inputs))
         while window := list(islice(items, ahead)):
             sentences = [self.reader.tokens(check_sentence(item, i)) for i, item in window]
             yield from self._embed(sentences, layers, direction, batch_size, show_bar=False)
@@ -151,11 +151,14 @@ class Elmo(PretrainedElmo):
         """
         if isinstance(words, str):
             raise InputError(f"token_vectors({words!r:.40}): expected a list of words")
-        tokens = self.reader.tokens(check_sentence(list(words), 0))
+        tokens = self.reader.tokens(check_sentence(words, 0))
         if not tokens:
             return np.zeros((0, self.dim // 2), np.float32)
         with torch.inference_mode():
-            return _to_numpy(self._embedder.token_vectors(tokens))
+            distinct = list(dict.fromkeys(tokens))
+            rows = {word: i for i, word in enumerate(distinct)}
+            vectors = _to_numpy(self._embedder.token_vectors(distinct))
+            return vectors[[rows[word] for word in tokens]]
 
     def _embed(
         self,
@@ -174,7 +177,10 @@ class Elmo(PretrainedElmo):
             weights = torch.eye(self.num_layers)
         else:
             weights = (mix.gamma * mix.weights()).detach().float().cpu()[None]
-        request = Request(weights, halves(direction), with_state=states.carries)
+        wanted = halves(direction)
+        normalised = mix is not None and mix.layer_norm
+        # To normalise a layer takes both halves of it, whichever is wanted.
+        request = Request(weights, (0, 1) if normalised else wanted, with_state=states.carries)
         results: list[Vectors] = [np.empty(0, np.float32)] * len(sentences)
         show = log.isEnabledFor(logging.INFO) if show_bar is None else show_bar
         lengths = [len(sentence) + 2 for sentence in sentences]
@@ -189,7 +195,8 @@ class Elmo(PretrainedElmo):
                 for i, vector in zip(rows, vectors, strict=True):
                     if mix is not None and mix.layer_norm:
                         # One sentence at a time, so that its neighbours do not matter.
-                        vector = mix(vector) if vector.shape[1] else vector[:1].squeeze(0)
+                        vector = mix.combine(vector) if vector.shape[1] else vector[0]
+                        vector = torch.cat([vector.chunk(2, dim=-1)[i] for i in wanted], dim=-1)
                     elif layers != "all":
                         vector = vector[0]
                     results[i] = _to_numpy(vector)
@@ -207,7 +214,7 @@ class Elmo(PretrainedElmo):
             )
         mix = self.mixes[name]
         assert isinstance(mix, ScalarMix)
-        return mix.eval() if not self.training else mix
+        return mix
 
 
 def _check_batch_size(batch_size: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 import torch
 
 from ..config import MixConfig, Normalization, StateMode
+from ..engine import EngineName, Precision
 from ..errors import ConfigError
 from ..io.checkpoint import OPTIONAL, Checkpoint
 from ..io.files import whole_folder
@@ -16,7 +17,7 @@ from ..io.load import read_checkpoint
 from ..io.native import write_native
 from ..io.official import read_official
 from ..nn import ScalarMix
-from .core import ElmoCore
+from .core import CACHE_WORDS, ElmoCore
 
 Device: TypeAlias = str | torch.device | None
 DType: TypeAlias = Literal["float64", "float32", "float16", "bfloat16"] | torch.dtype
@@ -35,8 +36,11 @@ class PretrainedElmo(ElmoCore):
         dtype: DType = "float32",
         state: StateMode | None = None,
         tokenizer: str | None = None,
-        normalization: Normalization | None | Literal["as saved"] = "as saved",
+        normalization: Normalization | Literal["as saved"] | None = "as saved",
         requires_grad: bool = False,
+        engine: EngineName = "auto",
+        precision: Precision = "float32",
+        cache_words: int = CACHE_WORDS,
     ) -> Self:
         """The model at `source`, whatever published format it has.
 
@@ -51,16 +55,28 @@ class PretrainedElmo(ElmoCore):
             tokenizer: `regex`, `whitespace`, `spacy:en`, `kiwi`; by default as saved, else regex.
             normalization: Unicode form for all tokens (NFC by default), or None for none.
             requires_grad: Whether the biLM is to be trained, too.
+            engine: `native` for the C kernel, `torch` for torch alone, `auto` for the best.
+            precision: `int8` for 8-bit products in the LSTMs: faster for large models, inexact.
+            cache_words: Words whose token vectors are remembered from call to call.
         """
         checkpoint = read_checkpoint(source, revision)
         changes: dict[str, Any] = {"state": state, "tokenizer": tokenizer}
         changes = {name: value for name, value in changes.items() if value is not None}
         if normalization != "as saved":
             changes["normalization"] = normalization
-        checkpoint.config = replace(checkpoint.config, **changes)
-        return cls.from_checkpoint(
-            checkpoint, device=device, dtype=dtype, requires_grad=requires_grad
-        )
+        try:
+            checkpoint.config = replace(checkpoint.config, **changes)
+            return cls.from_checkpoint(
+                checkpoint,
+                device=device,
+                dtype=dtype,
+                requires_grad=requires_grad,
+                engine=engine,
+                precision=precision,
+                cache_words=cache_words,
+            )
+        except ConfigError as e:
+            raise ConfigError(f"{source}: {e}") from e
 
     @classmethod
     def from_files(
@@ -77,6 +93,9 @@ class PretrainedElmo(ElmoCore):
         tokenizer: str = "regex",
         normalization: Normalization | None = "NFC",
         requires_grad: bool = False,
+        engine: EngineName = "auto",
+        precision: Precision = "float32",
+        cache_words: int = CACHE_WORDS,
     ) -> Self:
         """The model of an official pair of files: `options.json` and HDF5 weights.
 
@@ -93,6 +112,9 @@ class PretrainedElmo(ElmoCore):
             tokenizer: For texts that are not yet tokenised.
             normalization: Unicode form for all tokens.
             requires_grad: Whether the biLM is to be trained, too.
+            engine: What computes.
+            precision: `float32` or `int8`.
+            cache_words: Words whose token vectors are remembered from call to call.
         """
         paths = {"vocab": vocab, "softmax": softmax, "token_embeddings": token_embeddings}
         checkpoint = read_official(
@@ -102,7 +124,13 @@ class PretrainedElmo(ElmoCore):
             checkpoint.config, state=state, tokenizer=tokenizer, normalization=normalization
         )
         return cls.from_checkpoint(
-            checkpoint, device=device, dtype=dtype, requires_grad=requires_grad
+            checkpoint,
+            device=device,
+            dtype=dtype,
+            requires_grad=requires_grad,
+            engine=engine,
+            precision=precision,
+            cache_words=cache_words,
         )
 
     @classmethod
@@ -113,6 +141,9 @@ class PretrainedElmo(ElmoCore):
         device: Device = None,
         dtype: DType = "float32",
         requires_grad: bool = False,
+        engine: EngineName = "auto",
+        precision: Precision = "float32",
+        cache_words: int = CACHE_WORDS,
     ) -> Self:
         """The model of a `Checkpoint`, whose tensors it takes over."""
         with torch.device("meta"):
@@ -122,14 +153,18 @@ class PretrainedElmo(ElmoCore):
                 characters=checkpoint.characters,
                 words=checkpoint.words,
                 requires_grad=requires_grad,
+                engine=engine,
+                precision=precision,
+                cache_words=cache_words,
             )
         tensors = dict(checkpoint.tensors)
-        elmo.warm_h, elmo.warm_c = (tensors.pop(name, None) for name in OPTIONAL)
+        warm = [tensors.pop(name, None) for name in OPTIONAL]
         if not checkpoint.config.mixes:
             fresh = ScalarMix(elmo.num_layers).state_dict()
             tensors |= {f"mixes.default.{name}": value for name, value in fresh.items()}
         with torch.no_grad():
             elmo.load_state_dict(tensors, strict=True, assign=True)
+        elmo.warm_h, elmo.warm_c = warm
         elmo.format = checkpoint.format
         elmo.notes = checkpoint.notes
         elmo.bilm.requires_grad_(requires_grad)

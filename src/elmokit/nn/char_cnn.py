@@ -11,13 +11,19 @@ from .shapes import Float, Int
 class CharCnn(nn.Module):
     """Convolutions over the characters of each word, max-pooled, then highway layers.
 
-    Id 0 is the padding of whole words and stays a zero vector. The padding *inside* a word is a
-    character like any other: the published models pool over it, so its place matters.
+    Of bytes, id 0 is the padding of whole words and stays a zero vector. The padding *inside* a
+    word is a character like any other: the published models pool over it, so its place matters.
     """
 
     def __init__(self, config: CharCnnConfig) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(config.num_characters, config.dim)
+        rows = torch.empty(config.num_characters, config.dim).uniform_(-1, 1)
+        padding = 0 if config.characters == "bytes" else None
+        if padding is not None:
+            rows[padding] = 0
+        self.embedding = nn.Embedding(
+            config.num_characters, config.dim, padding_idx=padding, _weight=rows
+        )
         self.convolutions = nn.ModuleList(
             nn.Conv1d(config.dim, number, width) for width, number in config.filters
         )

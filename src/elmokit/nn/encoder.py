@@ -26,7 +26,10 @@ class TokenEncoder(nn.Module):
 
     def __init__(self, config: EncoderConfig, output_dim: int) -> None:
         super().__init__()
-        self.words = nn.Embedding(config.num_words, config.word_dim) if config.num_words else None
+        self.words = None
+        if config.num_words:
+            rows = torch.empty(config.num_words, config.word_dim).uniform_(-1, 1)
+            self.words = nn.Embedding(config.num_words, config.word_dim, _weight=rows)
         self.char_cnn = CharCnn(config.char_cnn) if config.char_cnn else None
         self.projection = (
             nn.Linear(config.unprojected_dim, output_dim) if config.projected else None

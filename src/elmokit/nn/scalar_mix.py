@@ -43,10 +43,16 @@ class ScalarMix(nn.Module):
     def forward(
         self, layers: Float[Tensor, "L *rest D"], mask: Bool[Tensor, "*rest"] | None = None
     ) -> Float[Tensor, "*rest D"]:
+        return self.dropout(self.combine(layers, mask))  # type: ignore[no-any-return]
+
+    def combine(
+        self, layers: Float[Tensor, "L *rest D"], mask: Bool[Tensor, "*rest"] | None = None
+    ) -> Float[Tensor, "*rest D"]:
+        """The mix without dropout, whatever the mode."""
         if self.layer_norm:
             layers = torch.stack([_normalise(layer, mask) for layer in layers])
-        weights = self.gamma * self.weights()
-        return self.dropout(torch.tensordot(weights, layers, dims=1))  # type: ignore[no-any-return]
+        mixed: Tensor = torch.tensordot(self.gamma * self.weights(), layers, dims=1)
+        return mixed
 
     def weights(self) -> Float[Tensor, " L"]:
         """The normalised layer weights softmax(s), which sum to one."""
@@ -58,10 +64,7 @@ class ScalarMix(nn.Module):
 
 
 def _normalise(layer: Tensor, mask: Tensor | None) -> Tensor:
-    if mask is None:
-        real = layer
-    else:
-        real = layer[mask]
+    real = layer if mask is None else layer[mask]
     variance, mean = torch.var_mean(real, correction=0)
     normal = (layer - mean) * torch.rsqrt(variance + 1e-12)
     return normal if mask is None else normal * mask[..., None]

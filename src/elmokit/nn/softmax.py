@@ -11,9 +11,9 @@ class Softmax(nn.Module):
 
     def __init__(self, num_words: int, dim: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(num_words, dim))
+        # Uniform with the variance 1/dim: normal numbers on the meta device load torch._dynamo.
+        self.weight = nn.Parameter(torch.empty(num_words, dim).uniform_(-1, 1) * (3 / dim) ** 0.5)
         self.bias = nn.Parameter(torch.zeros(num_words))
-        nn.init.normal_(self.weight, std=dim**-0.5)
 
     def forward(self, h: Float[Tensor, "*rest P"]) -> Float[Tensor, "*rest V"]:
         return torch.log_softmax(nn.functional.linear(h, self.weight, self.bias), dim=-1)

@@ -28,7 +28,7 @@ def composing() -> str:
 
     Conjoining jamo are left out: they merge with other jamo only.
     """
-    seconds = set()
+    seconds: set[str] = set()
     for char in _candidates():
         decomposition = unicodedata.decomposition(char)
         if decomposition and decomposition[0] != "<":

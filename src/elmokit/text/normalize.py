@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 
-from elmokit.errors import ConfigError
-from elmokit.text.charclass import composing
+from ..errors import ConfigError
+from .charclass import composing
 
 # CPython sorts a run of marks by insertion; longer runs than this are sorted here instead.
 _LONG_RUN = 32
@@ -93,7 +93,7 @@ def without_surrogates(text: str) -> str:
 def _changes(text: str, form: str | None) -> bool:
     if form not in ("NFC", None):
         raise ConfigError(f"normalization={form!r}: expected 'NFC' or None")
-    return form is not None and not unicodedata.is_normalized(form, text)
+    return form == "NFC" and not unicodedata.is_normalized("NFC", text)
 
 
 @cache
@@ -104,7 +104,8 @@ def _unit() -> re.Pattern[str]:
     typographic spaces change on their own.
     """
     jamo = "[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?|[\uac00-\ud7a3][\u11a8-\u11c2]"
-    return re.compile(rf"(?:{jamo}|[^\s\x00-\x7f]|[!-~](?=[{composing()}]))[{composing()}]*+")
+    base = rf"{jamo}|[^\s\x00-\x7f]|[!-~](?=[{composing()}])"
+    return re.compile(rf"(?:{base})[{composing()}]*+|[\u2000\u2001]")
 
 
 @cache

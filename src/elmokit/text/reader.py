@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from ..errors import InputError
 from .normalize import normalize
-from .tokenize import Token, load_tokenizer, tokenize
+from .tokenize import Token, load_tokenizer, tokenize, words
 
 Sentence: TypeAlias = str | Sequence[str]
 """One sentence: a text to be tokenised, or its tokens."""
@@ -27,7 +27,7 @@ class Reader:
     def tokens(self, sentence: Sentence) -> list[str]:
         """The normalised tokens of one sentence."""
         if isinstance(sentence, str):
-            return [token.text for token in self.spans(sentence)]
+            return words(self.tokenizer, sentence, self.normalization)
         return [normalize(token, self.normalization) for token in sentence]
 
     def spans(self, text: str) -> list[Token]:
@@ -41,16 +41,26 @@ def as_sentences(inputs: Sentence | Iterable[Sentence]) -> list[Sentence]:
         return [inputs]
     if not isinstance(inputs, Iterable) or isinstance(inputs, (bytes, bytearray)):
         raise InputError(
-            f"got {type(inputs).__name__}; expected a text, a list of texts, or a list of token lists"
+            f"got {type(inputs).__name__}; "
+            "expected a text, a list of texts, or a list of token lists"
         )
     sentences = [check_sentence(item, i) for i, item in enumerate(inputs)]
     if len(sentences) > 1 and all(_is_one_word(sentence) for sentence in sentences):
         warnings.warn(
             "every sentence is a single word: this looks like one tokenised sentence; "
             "wrap it as [tokens]",
-            stacklevel=4,
+            stacklevel=3,
         )
     return sentences
+
+
+def check_iterable(inputs: object) -> Iterable[object]:
+    """`inputs` as a source of sentences, or an error that says what they are instead."""
+    if not isinstance(inputs, Iterable) or isinstance(inputs, (bytes, bytearray)):
+        raise InputError(
+            f"got {type(inputs).__name__}; expected a text, a list of texts, or a list of token lists"
+        )
+    return inputs
 
 
 def check_sentence(item: object, number: int) -> Sentence:

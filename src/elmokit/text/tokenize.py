@@ -1,13 +1,13 @@
 """Tokenizers by name, and tokens with offsets into the text as the user wrote it."""
 
-from elmokit.errors import ConfigError
-from elmokit.text.normalize import align, normalize
-from elmokit.text.token import Token as Token
-from elmokit.text.token import Tokenizer as Tokenizer
-from elmokit.text.tokenizers.kiwi import KiwiTokenizer
-from elmokit.text.tokenizers.regex import RegexTokenizer
-from elmokit.text.tokenizers.spacy import SpacyTokenizer
-from elmokit.text.tokenizers.whitespace import WhitespaceTokenizer
+from ..errors import ConfigError
+from .normalize import align, normalize
+from .token import Token as Token
+from .token import Tokenizer as Tokenizer
+from .tokenizers.kiwi import KiwiTokenizer
+from .tokenizers.regex import RegexTokenizer
+from .tokenizers.spacy import SpacyTokenizer
+from .tokenizers.whitespace import WhitespaceTokenizer
 
 
 def load_tokenizer(name: str = "regex") -> Tokenizer:

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from elmokit.errors import MissingExtra
-from elmokit.text.normalize import without_surrogates
-from elmokit.text.token import Token
+from ...errors import MissingExtra
+from ..normalize import without_surrogates
+from ..token import Token
 
 _VISIBLE = re.compile(r"\S+")
 

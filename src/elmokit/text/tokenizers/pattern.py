@@ -8,7 +8,8 @@ does: `do n't`, `it 's`, `$ 5`, `50 %`, hyphenated words whole. Where no rule is
 - Han, Thai, Lao, Khmer and Burmese are written without spaces, and a sentence taken for a word
   would be cropped to its first 48 bytes. They become one token per character with its marks.
   Kana is cut only where hiragana and katakana meet: such runs are short, often whole words.
-- A run of one kind of `. ! ? * = ~ + ^ / -` is one token; brackets and quotes stand alone.
+- A run of one of `. * = ~ + ^ / \\ - < > $` or of `!` and `?` is one token; quotes and other
+  brackets stand alone.
 - Invisible format characters inside words (joiners, soft hyphen) stay; others stand alone.
 
 Not covered: `cannot`, `gonna` (whole, unlike the Treebank), nested brackets in URLs, and the
@@ -16,14 +17,14 @@ words of the unspaced scripts.
 
 Alternatives are tried in order and the last takes any character, so nothing is ever lost. To stay
 linear, each either begins with a bounded test or cannot begin in the middle of a run which it has
-already scanned in vain. Only quantifiers of a single class are possessive: Python 3.11.0 to
-3.11.4 mishandle possessive groups.
+already scanned in vain. Only quantifiers of a single class are possessive: before Python 3.11.5,
+possessive groups are mishandled (python/cpython#106052).
 """
 
 import re
 from functools import cache
 
-from elmokit.text.charclass import marks
+from ..charclass import marks
 
 _HAN = "\u3005\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _THAI_TO_KHMER = "\u0e01-\u0e46\u0e81-\u0ec6\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17b3"
@@ -33,7 +34,6 @@ _UNSPACED = _HAN + _THAI_TO_KHMER
 _JOINERS = "\u00ad\u200c\u200d\u2060\U000e0020-\U000e007f"
 _PICTOGRAPH = "[\u2190-\u2bff\U0001f000-\U0001faff]"
 _SKIN_TONES = "\U0001f3fb-\U0001f3ff"
-
 _HANGUL = "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3"
 
 _APOSTROPHE = "['\u2019]"
@@ -92,7 +92,7 @@ def _fast() -> list[str]:
 
 def _addresses() -> list[str]:
     return [
-        rf"(?a:(?:[A-Za-z][\w+.\-]{{1,9}}://|[wW]{{3}}\.){_URL_BODY})",
+        rf"(?a:(?:[A-Za-z][\w+\-]{{1,9}}://|[wW]{{3}}\.){_URL_BODY})",
         r"(?a:(?<![\w.+\-])\w[\w.+\-]*+@(?:[\w\-]++\.)+[A-Za-z]{2,})",
         rf"(?ai:(?<![\w.@\-])(?:[\w\-]++\.)+(?:{_DOMAIN_ENDING})(?!\w)(?:(?=/){_URL_BODY})?)",
     ]

@@ -1,7 +1,7 @@
 """The default tokenizer: Penn Treebank style for English, sensible for other scripts."""
 
-from elmokit.text.token import Token
-from elmokit.text.tokenizers.pattern import token_pattern
+from ..token import Token
+from .pattern import token_pattern
 
 
 class RegexTokenizer:

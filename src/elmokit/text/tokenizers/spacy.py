@@ -3,9 +3,9 @@
 import importlib
 from typing import Any
 
-from elmokit.errors import ConfigError, MissingExtra
-from elmokit.text.normalize import without_surrogates
-from elmokit.text.token import Token
+from ...errors import ConfigError, MissingExtra
+from ..normalize import without_surrogates
+from ..token import Token
 
 
 class SpacyTokenizer:

@@ -2,7 +2,7 @@
 
 import re
 
-from elmokit.text.token import Token
+from ..token import Token
 
 
 class WhitespaceTokenizer:

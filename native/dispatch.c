@@ -1,0 +1,54 @@
+/* The plain C interface that Python loads: each call names the instruction set that it wants. */
+#include "kernel.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { PORTABLE, AVX2, AVX512 };
+
+/* Floats in a vector of an instruction set; 0 if this machine does not have it. */
+EXPORT int64_t elmokit_vector_length(int isa) {
+#ifdef ELMOKIT_X86
+    __builtin_cpu_init();
+    int has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    int has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
+                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                     __builtin_cpu_supports("avx512bw");
+    if (isa == AVX512) return has_avx512 ? 16 : 0;
+    if (isa == AVX2) return has_avx2 ? 8 : 0;
+#endif
+    return isa == PORTABLE ? 4 : 0;
+}
+
+/* Vectors that are multiplied together, which the layout of the weights depends on. */
+EXPORT int64_t elmokit_vectors_together(int isa) { return isa == AVX512 ? 4 : 2; }
+
+#ifdef ELMOKIT_X86
+#define CHOOSE(isa, call, ...)                              \
+    switch (isa) {                                          \
+        case AVX512: call##_avx512(__VA_ARGS__); break;     \
+        case AVX2: call##_avx2(__VA_ARGS__); break;         \
+        default: call##_portable(__VA_ARGS__);              \
+    }
+#else
+#define CHOOSE(isa, call, ...) (void)isa, call##_portable(__VA_ARGS__)
+#endif
+
+EXPORT void elmokit_lstm_run(int isa, const lstm_layer *layer, const lstm_job *job) {
+    CHOOSE(isa, lstm_run, layer, job);
+}
+
+EXPORT void elmokit_char_cnn(int isa, const char_filters *filters, const int64_t *characters,
+                             int64_t num_words, const int64_t *lengths, float *out) {
+    CHOOSE(isa, char_cnn, filters, characters, num_words, lengths, out);
+}
+
+EXPORT void elmokit_gates_forward(int isa, const gates_shape *shape, float *gates,
+                                  const float *c_before, float *c, float *m) {
+    CHOOSE(isa, gates_forward, shape, gates, c_before, c, m);
+}
+
+EXPORT void elmokit_gates_backward(int isa, const gates_shape *shape, const float *activations,
+                                   const float *c_before, const float *c, const float *grad_m,
+                                   float *grad_c, float *grad_gates) {
+    CHOOSE(isa, gates_backward, shape, activations, c_before, c, grad_m, grad_c, grad_gates);
+}

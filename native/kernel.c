@@ -1,0 +1,336 @@
+/* The hot loops of the biLM, compiled once for each instruction set.
+ *
+ * VL is the number of floats in a vector; MR sentences times NV vectors are the sums that the
+ * registers hold; SUFFIX(name) gives each copy its own names. Plain C with the vector types of GCC and Clang: the
+ * same source serves AVX-512, AVX2, SSE and NEON. No threads, no state, no allocation in here.
+ *
+ * One vector of hidden units at a time: the weights of their four gates stand together
+ * ([unit block][4 / NV][input][NV][VL]), so the gates go from the product to the cell without a
+ * way through memory.
+ */
+#include "kernel.h"
+
+#include <string.h>
+
+typedef float vec __attribute__((vector_size(VL * 4)));
+typedef int32_t ivec __attribute__((vector_size(VL * 4)));
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { GATES = 4, PANEL = NV * VL, K_BLOCK = 512 };
+
+INLINE vec load(const float *p) {
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+INLINE void store(float *p, vec v) { memcpy(p, &v, sizeof v); }
+
+/* The first n floats, and zeros where there are fewer than a vector. */
+INLINE vec load_some(const float *p, int64_t n) {
+    if (n >= VL) return load(p);
+    vec v = {0};
+    memcpy(&v, p, (size_t)n * sizeof(float));
+    return v;
+}
+
+INLINE void store_some(float *p, vec v, int64_t n) {
+    memcpy(p, &v, (size_t)(n < VL ? n : VL) * sizeof(float));
+}
+
+INLINE vec all(float x) { return x - (vec){0}; }
+
+INLINE vec least(vec a, vec b) {
+    ivec m = a < b;
+    return (vec)(((ivec)a & m) | ((ivec)b & ~m));
+}
+
+INLINE vec most(vec a, vec b) {
+    ivec m = a > b;
+    return (vec)(((ivec)a & m) | ((ivec)b & ~m));
+}
+
+INLINE vec clamp(vec x, float limit) { return most(least(x, all(limit)), all(-limit)); }
+
+/* e^x for |x| <= 28, to about 2 units in the last place. Beyond 28 a gate is open or shut to
+ * 1e-12, and the limit keeps products of three such numbers finite. */
+INLINE vec exp28(vec x) {
+    const float log2e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
+    x = clamp(x, 28.0f);
+    vec shifted = x * all(log2e) + all(magic);
+    vec n = shifted - all(magic);
+    vec r = x - n * all(ln2_high) - n * all(ln2_low);
+    vec p = all(1.0f / 5040);
+    p = p * r + all(1.0f / 720);
+    p = p * r + all(1.0f / 120);
+    p = p * r + all(1.0f / 24);
+    p = p * r + all(1.0f / 6);
+    p = p * r + all(0.5f);
+    p = p * r + all(1.0f);
+    p = p * r + all(1.0f);
+    ivec exponent = ((ivec)shifted - (ivec)all(magic) + 127) << 23;
+    return p * (vec)exponent;
+}
+
+/* σ(f) c + σ(i) tanh(g), by one division instead of three. */
+INLINE vec next_cell(vec i, vec f, vec g, vec c) {
+    vec one = all(1.0f);
+    vec ei = one + exp28(-i), ef = one + exp28(-f), eg = exp28(-2.0f * g);
+    vec ig = ei * (one + eg);
+    return (c * ig + (one - eg) * ef) / (ef * ig);
+}
+
+/* σ(o) tanh(c). */
+INLINE vec hidden(vec o, vec c) {
+    vec one = all(1.0f), ec = exp28(-2.0f * c);
+    return (one - ec) / ((one + exp28(-o)) * (one + ec));
+}
+
+/* acc[r] += a[r, i] * w[i] for one i, where w is [k][num_vectors * VL]. */
+INLINE void multiply_one(int mr, int num_vectors, vec acc[MR][NV], const float *a, int64_t lda,
+                         const float *w, int64_t i) {
+    vec b[NV];
+#pragma GCC unroll 4
+    for (int v = 0; v < num_vectors; v++) b[v] = load(w + (i * num_vectors + v) * VL);
+#pragma GCC unroll 8
+    for (int r = 0; r < mr; r++) {
+        vec x = all(a[r * lda + i]);
+#pragma GCC unroll 4
+        for (int v = 0; v < num_vectors; v++) acc[r][v] += x * b[v];
+    }
+}
+
+/* acc[r] += a[r, 0:k] * w. */
+INLINE void multiply(int mr, int num_vectors, vec acc[MR][NV], const float *a, int64_t lda,
+                     const float *w, int64_t k) {
+    int64_t i = 0;
+    if (mr * num_vectors <= 4) { /* too few sums to hide the latency of an addition: four of each */
+        vec more[3][MR][NV] = {{{{0}}}};
+        for (; i + 4 <= k; i += 4) {
+            multiply_one(mr, num_vectors, acc, a, lda, w, i);
+#pragma GCC unroll 3
+            for (int u = 0; u < 3; u++) multiply_one(mr, num_vectors, more[u], a, lda, w, i + 1 + u);
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < num_vectors; v++)
+                acc[r][v] += more[0][r][v] + (more[1][r][v] + more[2][r][v]);
+    }
+    for (; i < k; i++) multiply_one(mr, num_vectors, acc, a, lda, w, i);
+}
+
+/* Rows in a block when n rows make blocks of about equal size: 8 are 4 + 4, not 6 + 2. */
+INLINE int block_size(int64_t n) {
+    int64_t num_blocks = (n + MR - 1) / MR;
+    return (int)((n + num_blocks - 1) / num_blocks);
+}
+
+typedef struct {
+    const float *gates[MR]; /* input products of the rows, at this block of units */
+    const float *h;
+    float *c, *m;
+} cell_rows;
+
+INLINE void cell_block(int mr, const lstm_layer *layer, const cell_rows *rows, const float *w) {
+    vec sums[MR][GATES];
+#pragma GCC unroll 4
+    for (int gate = 0; gate < GATES; gate += NV, w += layer->output_dim * NV * VL) {
+        vec acc[MR][NV];
+#pragma GCC unroll 8
+        for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < NV; v++) acc[r][v] = load(rows->gates[r] + (gate + v) * VL);
+        multiply(mr, NV, acc, rows->h, layer->output_dim, w, layer->output_dim);
+#pragma GCC unroll 8
+        for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < NV; v++) sums[r][gate + v] = acc[r][v];
+    }
+    for (int r = 0; r < mr; r++) {
+        float *cell = rows->c + r * layer->dim;
+        vec c = next_cell(sums[r][0], sums[r][1], sums[r][2], load(cell));
+        if (layer->cell_clip > 0) c = clamp(c, layer->cell_clip);
+        store(cell, c);
+        store(rows->m + r * layer->dim, hidden(sums[r][3], c));
+    }
+}
+
+INLINE void project_block(int mr, int num_vectors, const float *m, int64_t ldm, const float *w,
+                          int64_t k, float *out, int64_t ldo, int is_first, float clip) {
+    vec acc[MR][NV];
+#pragma GCC unroll 8
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < num_vectors; v++)
+            acc[r][v] = is_first ? all(0.0f) : load(out + r * ldo + v * VL);
+    multiply(mr, num_vectors, acc, m, ldm, w, k);
+#pragma GCC unroll 8
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < num_vectors; v++)
+            store(out + r * ldo + v * VL, clip > 0 ? clamp(acc[r][v], clip) : acc[r][v]);
+}
+
+/* The numbers of rows and vectors must be constants for the sums to stay in registers. */
+#define CASE(n, call) case n: { enum { R = n }; call; break; }
+#define FOR_ROWS(mr, call)                                                                  \
+    switch (mr) {                                                                           \
+        CASE(1, call) CASE(2, call) CASE(3, call) CASE(4, call) CASE(5, call) CASE(6, call) \
+    }
+
+/* All units of one step: cells move on, m receives σ(o) tanh(c). */
+static void cells(const lstm_layer *layer, const lstm_job *job, int64_t first_row, int64_t end,
+                  float *m) {
+    const int64_t width = GATES * layer->dim;
+    const int block = block_size(end - job->first);
+    for (int64_t unit = 0; unit < layer->dim; unit += VL) {
+        const float *w = layer->recurrent + unit * GATES * layer->output_dim;
+        for (int64_t b = job->first; b < end; b += block) {
+            int mr = end - b < block ? (int)(end - b) : block;
+            cell_rows rows = {.h = job->h + b * layer->output_dim,
+                              .c = job->c + b * layer->dim + unit,
+                              .m = m + (b - job->first) * layer->dim + unit};
+            for (int r = 0; r < mr; r++) {
+                int64_t row = first_row + b + r;
+                rows.gates[r] = job->gates + (job->index ? job->index[row] : row) * width +
+                                unit * GATES;
+            }
+            FOR_ROWS(mr, cell_block(R, layer, &rows, w))
+        }
+    }
+}
+
+/* A last panel of fewer vectors, which only odd sizes have: one row and vector at a time. */
+static void project_rest(int mr, int num_vectors, const float *m, int64_t ldm, const float *w,
+                         int64_t k, float *out, int64_t ldo, int is_first, float clip) {
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < num_vectors; v++) {
+            vec sum = is_first ? all(0.0f) : load(out + r * ldo + v * VL);
+            for (int64_t i = 0; i < k; i++)
+                sum += all(m[r * ldm + i]) * load(w + (i * num_vectors + v) * VL);
+            store(out + r * ldo + v * VL, clip > 0 ? clamp(sum, clip) : sum);
+        }
+}
+
+/* Blocks of the inner dimension, so that a panel of weights stays in the cache over all rows. */
+static void project(const lstm_layer *layer, const float *m, int64_t num_rows, float *out) {
+    const int64_t dim = layer->dim, width = layer->output_dim;
+    const int block = block_size(num_rows);
+    for (int64_t k = 0; k < dim; k += K_BLOCK) {
+        int64_t depth = dim - k < K_BLOCK ? dim - k : K_BLOCK;
+        float clip = k + depth == dim ? layer->proj_clip : 0;
+        const float *w = layer->projection + k * width;
+        for (int64_t column = 0; column < width; column += PANEL) {
+            int64_t vectors = (width - column) / VL;
+            for (int64_t b = 0; b < num_rows; b += block) {
+                int mr = num_rows - b < block ? (int)(num_rows - b) : block;
+                const float *mb = m + b * dim + k;
+                float *ob = out + b * width + column;
+                if (vectors >= NV) {
+                    FOR_ROWS(mr, project_block(R, NV, mb, dim, w, depth, ob, width, !k, clip))
+                } else {
+                    project_rest(mr, (int)vectors, mb, dim, w, depth, ob, width, !k, clip);
+                }
+            }
+            w += depth * (vectors < NV ? vectors : NV) * VL;
+        }
+    }
+}
+
+void SUFFIX(lstm_run)(const lstm_layer *layer, const lstm_job *job) {
+    const int64_t width = layer->output_dim;
+    int64_t first_row = 0;
+    for (int64_t step = 0; step < job->num_steps; first_row += job->counts[step], step++) {
+        int64_t end = job->counts[step] < job->end ? job->counts[step] : job->end;
+        int64_t num_rows = end - job->first;
+        if (num_rows <= 0) return;
+        float *out = job->out + (first_row + job->first) * width;
+        if (layer->projection) {
+            cells(layer, job, first_row, end, job->scratch);
+            project(layer, job->scratch, num_rows, out);
+        } else {
+            cells(layer, job, first_row, end, out);
+        }
+        memcpy(job->h + job->first * width, out, (size_t)(num_rows * width) * sizeof(float));
+    }
+}
+
+/* Per word and filter: the maximum over places of the sum of character responses, which is what
+ * convolution and max-pooling give. Windows that lie wholly in the padding are all alike, so one
+ * of them is enough. */
+void SUFFIX(char_cnn)(const char_filters *filters, const int64_t *characters, int64_t num_words,
+                      const int64_t *lengths, float *out) {
+    for (int64_t word = 0; word < num_words; word++) {
+        const int64_t *ids = characters + word * filters->max_characters;
+        int64_t last = filters->max_characters - filters->width;
+        int64_t num_places = (lengths[word] < last ? lengths[word] : last) + 1;
+        for (int64_t f = 0; f < filters->num_padded; f += VL) {
+            vec best = all(-__builtin_inff());
+            for (int64_t p = 0; p < num_places; p++) {
+                vec sum = load(filters->bias + f);
+                for (int64_t k = 0; k < filters->width; k++)
+                    sum += load(filters->table +
+                                (k * filters->num_characters + ids[p + k]) * filters->num_padded + f);
+                best = most(best, sum);
+            }
+            store_some(out + word * filters->stride + f, best, filters->num_filters - f);
+        }
+    }
+}
+
+/* Training, forward: pre-activations [rows][i f g o][dim] become activations in place. */
+void SUFFIX(gates_forward)(const gates_shape *shape, float *gates, const float *c_before, float *c,
+                           float *m) {
+    const int64_t dim = shape->dim;
+    const vec one = all(1.0f);
+    for (int64_t row = 0; row < shape->rows; row++) {
+        float *g = gates + row * GATES * dim;
+        for (int64_t j = 0; j < dim; j += VL) {
+            int64_t n = dim - j, at = row * dim + j;
+            vec ig = one / (one + exp28(-load_some(g + j, n)));
+            vec fg = one / (one + exp28(-load_some(g + dim + j, n)));
+            vec gg = all(2.0f) / (one + exp28(-2.0f * load_some(g + 2 * dim + j, n))) - one;
+            vec og = one / (one + exp28(-load_some(g + 3 * dim + j, n)));
+            vec cell = fg * load_some(c_before + at, n) + ig * gg;
+            if (shape->cell_clip > 0) cell = clamp(cell, shape->cell_clip);
+            store_some(g + j, ig, n);
+            store_some(g + dim + j, fg, n);
+            store_some(g + 2 * dim + j, gg, n);
+            store_some(g + 3 * dim + j, og, n);
+            store_some(c + at, cell, n);
+            store_some(m + at, og * (all(2.0f) / (one + exp28(-2.0f * cell)) - one), n);
+        }
+    }
+}
+
+/* Training, backward: from dL/dm and the next step's dL/dc to dL/dgates and dL/dc_before. */
+void SUFFIX(gates_backward)(const gates_shape *shape, const float *activations,
+                            const float *c_before, const float *c, const float *grad_m,
+                            float *grad_c, float *grad_gates) {
+    const int64_t dim = shape->dim;
+    const vec one = all(1.0f);
+    for (int64_t row = 0; row < shape->rows; row++) {
+        const float *a = activations + row * GATES * dim;
+        float *d = grad_gates + row * GATES * dim;
+        for (int64_t j = 0; j < dim; j += VL) {
+            int64_t n = dim - j, at = row * dim + j;
+            vec i = load_some(a + j, n), f = load_some(a + dim + j, n);
+            vec g = load_some(a + 2 * dim + j, n), o = load_some(a + 3 * dim + j, n);
+            vec cell = load_some(c + at, n), dm = load_some(grad_m + at, n);
+            vec tc = all(2.0f) / (one + exp28(-2.0f * cell)) - one;
+            vec dc = load_some(grad_c + at, n) + dm * o * (one - tc * tc);
+            if (shape->cell_clip > 0) { /* a clipped cell passes nothing on */
+                vec limit = all(shape->cell_clip);
+                dc = (vec)((ivec)dc & (cell < limit) & (cell > -limit));
+            }
+            store_some(d + j, dc * g * i * (one - i), n);
+            store_some(d + dim + j, dc * load_some(c_before + at, n) * f * (one - f), n);
+            store_some(d + 2 * dim + j, dc * i * (one - g * g), n);
+            store_some(d + 3 * dim + j, dm * tc * o * (one - o), n);
+            store_some(grad_c + at, dc * f, n);
+        }
+    }
+}

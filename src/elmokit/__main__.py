@@ -1,0 +1,5 @@
+"""`python -m elmokit` is `elmokit`."""
+
+from .cli import main
+
+main()

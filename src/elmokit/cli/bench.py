@@ -1,0 +1,88 @@
+"""`elmokit bench`: how fast a model is on this machine, engine by engine."""
+
+import json
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .inputs import check_text, load_model
+from .options import Device, Json, Model, Verbose
+from .report import reported
+
+if TYPE_CHECKING:
+    from ..bench import Measurement
+
+Text = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Your own text, one sentence a line; by default made-up words of natural proportions.",
+    ),
+]
+Rounds = Annotated[int, typer.Option(min=1, help="Measurements of each; their median counts.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; by default those of torch.")]
+
+
+@reported
+def bench_cli(
+    model: Model,
+    text: Text = None,
+    rounds: Rounds = 3,
+    threads: Threads = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure tokens per second, latency and memory of a model on this machine.
+
+    Each engine embeds one sentence and batches of 32 and 128, from an empty word cache. The share
+    is that of the rate at which this machine multiplies large matrices, taken in the same run.
+    """
+    if text is not None:
+        check_text(text)
+    elmo = load_model(model, device, None)
+    import torch
+
+    from .. import bench
+
+    if threads:
+        torch.set_num_threads(threads)
+    sentences = bench.made_up_sentences(500)
+    if text is not None:
+        from ..io.files import read_lines
+
+        lines = elmo.tokenize(list(islice((s for s in read_lines(text) if s.strip()), 2000)))
+        sentences = lines * (1 + 160 // len(lines))
+    median = sorted(sentences, key=len)[len(sentences) // 2]
+    cases = {
+        "one sentence": [median],
+        "batch of 32": sentences[:32],
+        "batch of 128": sentences[32:160],
+    }
+    measurements = []
+    if not as_json:
+        print(f"{model}: {torch.get_num_threads()} threads, medians of {rounds}\n")
+    for measurement in bench.measure(elmo, cases, rounds):
+        measurements.append(measurement)
+        if not as_json:
+            _print_row(measurement, is_first=len(measurements) == 1)
+    rate, peak = bench.sgemm_rate(), bench.peak_memory_mb()
+    if as_json:
+        rows = [asdict(m) for m in measurements]
+        print(json.dumps({"rows": rows, "sgemm_gflops": rate / 1e9, "peak_rss_mb": peak}))
+    else:
+        print(
+            f"\nsgemm {rate / 1e9:.0f} GFLOP/s; peak memory {peak:.0f} MB; default: {elmo.engine}"
+        )
+
+
+def _print_row(m: "Measurement", is_first: bool) -> None:
+    if is_first:
+        print(f"{'case':13} {'engine':18} {'tokens':>7} {'ms':>9} {'tokens/s':>9} {'of sgemm':>9}")
+    print(
+        f"{m.case:13} {m.engine:18} {m.num_tokens:7} {1000 * m.seconds:9.1f} "
+        f"{m.tokens_per_s:9.0f} {m.sgemm_share:9.0%}",
+        flush=True,
+    )

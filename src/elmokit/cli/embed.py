@@ -1,0 +1,139 @@
+"""`elmokit embed`: a text file → a file of vectors."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from ..config import StateMode
+from ..errors import ConfigError
+from ..io.files import read_lines
+from ..io.vectors import check_output, write_jsonl
+from .inputs import check_text, load_model, parse_layers
+from .options import BatchSize, Device, Force, Model, NoProgress, Quiet, Tokenizer, Verbose
+from .report import reported, say, shows_bar
+from .sizes import in_bytes
+
+if TYPE_CHECKING:
+    from ..model import Elmo
+
+
+class LevelName(StrEnum):
+    """What gets a vector."""
+
+    token = "token"
+    sentence = "sentence"
+
+
+class PoolingName(StrEnum):
+    """How the vectors of a sentence become one."""
+
+    mean = "mean"
+    max = "max"
+    first = "first"
+    last = "last"
+
+
+class StateName(StrEnum):
+    """Where the LSTMs start a sentence."""
+
+    zero = "zero"
+    warm = "warm"
+    carry = "carry"
+
+
+Source = Annotated[
+    str,
+    typer.Argument(metavar="INPUT", help="Text, one sentence a line; .gz and .xz too; - is stdin."),
+]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="OUT", help="File that ends in .h5, .npz, .parquet or .jsonl; "
+        "- is JSON lines on stdout."
+    ),
+]  # fmt: skip
+LayersText = Annotated[
+    str,
+    typer.Option(metavar="LAYERS", help="average, top, all, mix, mix:NAME, or a number from 0."),
+]
+LevelOption = Annotated[LevelName, typer.Option(help="A vector a token, or one a sentence.")]
+PoolingOption = Annotated[PoolingName, typer.Option(help="How a sentence's vectors become one.")]
+StateOption = Annotated[
+    StateName | None,
+    typer.Option(help="Where the LSTMs start a sentence; default: as the model was saved."),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue a run that was interrupted (OUT.partial).")
+]
+
+
+@reported
+def embed_cli(
+    model: Model,
+    source: Source,
+    output: Output = "-",
+    layers: LayersText = "average",
+    level: LevelOption = LevelName.token,
+    pooling: PoolingOption = PoolingName.mean,
+    tokenizer: Tokenizer = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    state: StateOption = None,
+    no_progress: NoProgress = False,
+    force: Force = False,
+    resume: Resume = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Embed a text file, one sentence a line.
+
+    Line N (from 0) becomes the dataset or key N, a blank line an empty one. HDF5 files are laid
+    out as AllenNLP and bilm-tf wrote them. OUT appears when it is complete; a run that was
+    interrupted or killed continues with --resume.
+    """
+    if output == "-" and resume:
+        raise ConfigError("--resume needs a file to continue: give one with -o OUT")
+    if output != "-":
+        check_output(Path(output), force)
+    check_text(source)
+    options: dict[str, Any] = {
+        "layers": parse_layers(layers), "level": level.value, "pooling": pooling.value,
+        "batch_size": batch_size,
+    }  # fmt: skip
+    bar = shows_bar(no_progress, quiet)
+    elmo = load_model(model, device, tokenizer, cast(StateMode | None, state and state.value))
+    if output == "-":
+        _embed_to_stdout(elmo, source, options, bar)
+    else:
+        _embed_to_file(
+            elmo, source, output, options | {"force": force, "resume": resume}, bar, quiet
+        )
+
+
+def _embed_to_stdout(elmo: "Elmo", source: str, options: dict[str, Any], bar: bool) -> None:
+    from ..embed_file import count_lines, embed_windows, num_axes, progress_bar
+
+    windows = embed_windows(elmo, read_lines(source), **options)
+    with progress_bar(count_lines(source) if bar else None, bar) as shown:
+        for window in windows:
+            write_jsonl(sys.stdout, window, num_axes(options["layers"], options["level"]))
+            shown.update(len(window))
+
+
+def _embed_to_file(
+    elmo: "Elmo", source: str, output: str, options: dict[str, Any], bar: bool, quiet: bool
+) -> None:
+    from ..embed_file import embed_file
+
+    try:
+        num_lines = embed_file(elmo, source, output, show_progress_bar=bar, **options)
+    except KeyboardInterrupt:
+        if elmo.config.state == "carry":
+            raise
+        raise KeyboardInterrupt("continue with --resume") from None
+    if not quiet:
+        written = in_bytes(Path(output).stat().st_size)
+        say(f"{output}: {num_lines:,} lines, {written}")

@@ -1,0 +1,114 @@
+"""`elmokit info`: what a model is."""
+
+import json
+import logging
+import textwrap
+from typing import Any
+
+from .options import Json, Model, Quiet, Verbose
+from .report import reported
+from .sizes import in_bytes, in_short
+
+
+@reported
+def info_cli(
+    model: Model, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False
+) -> None:
+    """Show what a model is: format, architecture, text, problems."""
+    from .describe import describe
+
+    if not verbose:
+        # What the library warns of is part of the table.
+        logging.getLogger("elmokit").setLevel(logging.ERROR)
+    facts = describe(model)
+    if as_json:
+        print(json.dumps(facts, ensure_ascii=False, indent=2))
+    else:
+        _print_table(_rows(facts))
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """The facts in words, for a table of two columns."""
+    parameters = facts["parameters"]
+    softmax = f", {in_short(parameters['softmax'])} softmax" if parameters["softmax"] else ""
+    warm = "a warm state is stored" if facts["has_warm_state"] else "no warm state is stored"
+    return [
+        ("model", facts["source"]),
+        ("format", facts["format"]),
+        ("size on disk", in_bytes(facts["size_on_disk"])),
+        ("vectors", f"{facts['dim']} values, layers 0..{facts['layers'] - 1} (0 has no context)"),
+        ("parameters", f"{in_short(parameters['bilm'])} biLM{softmax}"),
+        *_architecture_rows(facts["encoder"], facts["lstm"]),
+        ("tokenizer", facts["tokenizer"]),
+        ("normalisation", facts["normalization"] or "none"),
+        ("state", f"{facts['state']}; {warm}"),
+        ("mixes", "\n".join(map(_mix, facts["mixes"].items())) or "none saved: mix = average"),
+        ("vocabulary", _vocabulary(facts["vocabulary"])),
+        *[("warning", warning) for warning in facts["warnings"]],
+    ]
+
+
+def _architecture_rows(encoder: dict[str, Any], lstm: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    cnn = encoder["char_cnn"]
+    if cnn is not None:
+        scheme = {"bytes": "UTF-8 bytes", "unicode": "Unicode characters"}[cnn["characters"]]
+        filters = " ".join(f"{width}x{number}" for width, number in cnn["filters"])
+        rows += [
+            ("characters", f"{scheme}, {cnn['max_characters']} a word at most, {cnn['dim']} values "
+             f"each, {cnn['num_characters']} ids"),
+            ("filters", f"{filters} (width x number), {cnn['activation']}"),
+            ("highway", f"{cnn['num_highway']} layer{'s' * (cnn['num_highway'] != 1)}"),
+        ]  # fmt: skip
+    if encoder["num_words"]:
+        rows.append(("words", f"{encoder['num_words']:,} vectors of {encoder['word_dim']} values"))
+    projected = lstm["projection_dim"] < lstm["dim"]
+    units = f"{lstm['dim']} units" + (f" projected to {lstm['projection_dim']}" * projected)
+    skip = "with" if lstm["skip_connections"] else "without"
+    clips = f"cell {_clip(lstm['cell_clip'])}, projection {_clip(lstm['proj_clip'])}"
+    return [
+        *rows,
+        ("LSTM", f"2 x {lstm['num_layers']} layers of {units}, {skip} skip connections"),
+        ("clips", clips),
+    ]
+
+
+def _clip(value: float | None) -> str:
+    return "none" if value is None else f"{value:g}"
+
+
+def _mix(item: tuple[str, dict[str, Any]]) -> str:
+    name, mix = item
+    weights = " ".join(f"{weight:.3f}" for weight in mix["weights"])
+    norm = ", layer norm" if mix["layer_norm"] else ""
+    return f"{name}: {weights}, gamma {mix['gamma']:.3f}{norm}"
+
+
+def _vocabulary(vocabulary: dict[str, Any] | None) -> str:
+    if vocabulary is None:
+        return "none: the model cannot score text"
+    return f"{vocabulary['size']:,} words: {' '.join(vocabulary['first'])} …"
+
+
+def _print_table(rows: list[tuple[str, str]]) -> None:
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        for name, value in rows:
+            lines = [part for line in value.split("\n") for part in textwrap.wrap(line, 62)]
+            for i, line in enumerate(lines):
+                print(f"{name if i == 0 else '':<15}  {line}")
+        return
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        color = "yellow" if name == "warning" else "default"
+        table.add_row(Text(name, style="bold"), Text(value, style=color))
+    console = Console(highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        print(line.rstrip())

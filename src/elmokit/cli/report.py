@@ -1,0 +1,90 @@
+"""How a command ends and what it says: exit codes, one-line errors, logs on standard error."""
+
+import functools
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec
+
+import typer
+
+from ..errors import ElmoError
+
+P = ParamSpec("P")
+
+FAILURE, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
+
+
+def reported(command: Callable[P, None]) -> Callable[P, None]:
+    """`command` with its failures turned into one line on standard error and an exit code.
+
+    Its arguments `verbose` and `quiet` set how much is said.
+    """
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        verbose, quiet = bool(kwargs.get("verbose")), bool(kwargs.get("quiet"))
+        with _logging(verbose, quiet):
+            try:
+                command(*args, **kwargs)
+                sys.stdout.flush()
+            except BrokenPipeError:
+                # The reader has enough. What is left must not fail again when Python ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(BROKEN_PIPE) from None
+            except KeyboardInterrupt as e:
+                say("; ".join(["interrupted", *map(str, e.args)]), error=True)
+                raise typer.Exit(INTERRUPTED) from None
+            except (typer.Exit, typer.Abort, typer.BadParameter):
+                raise
+            except Exception as e:
+                if verbose:
+                    traceback.print_exc()
+                say(_explain(e), error=True)
+                raise typer.Exit(FAILURE) from None
+
+    return run
+
+
+def say(message: str, *, error: bool = False) -> None:
+    """Print a line about what is going on to standard error, an error in red on a terminal."""
+    line = " ".join(f"elmokit: {message}".splitlines())
+    plain = not error or "NO_COLOR" in os.environ
+    typer.secho(line, err=True, color=False if plain else None, fg=typer.colors.RED)
+
+
+def shows_bar(no_progress: bool, quiet: bool) -> bool:
+    """Whether a progress bar is wanted and has a terminal to be on."""
+    return sys.stderr.isatty() and not no_progress and not quiet
+
+
+def _explain(e: Exception) -> str:
+    if isinstance(e, ElmoError):
+        return str(e)
+    if isinstance(e, MemoryError) or "out of memory" in str(e) or "allocate memory" in str(e):
+        return "out of memory; try a smaller --batch-size, or shorter lines"
+    if isinstance(e, OSError):
+        where = f"{e.filename}: " if e.filename is not None else ""
+        return f"{where}{e.strerror or e}"
+    return (
+        f"unexpected {type(e).__name__}: {e}; this is a bug, please report it with the output of -v"
+    )
+
+
+@contextmanager
+def _logging(verbose: bool, quiet: bool) -> Iterator[None]:
+    """Show the library's log on standard error while a command runs."""
+    log = logging.getLogger("elmokit")
+    level = log.level
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("elmokit: %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)

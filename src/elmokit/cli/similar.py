@@ -1,0 +1,141 @@
+"""`elmokit similar`: where a corpus uses words like the one of a query."""
+
+import json
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..io.files import read_lines
+from .inputs import check_text, load_model, parse_layers
+from .options import BatchSize, Device, Json, Model, NoProgress, Quiet, Tokenizer, Verbose
+from .report import reported, say, shows_bar
+
+if TYPE_CHECKING:
+    from ..search import Match
+
+Corpus = Annotated[
+    str,
+    typer.Argument(
+        metavar="CORPUS", help="Text, one sentence a line; .gz and .xz too; - is stdin."
+    ),
+]
+Query = Annotated[
+    str, typer.Argument(metavar="QUERY", help='Sentence with one [word], as in "the river [bank]".')
+]
+Number = Annotated[int, typer.Option("-k", min=1, help="Occurrences to show, at most.")]
+Layer = Annotated[
+    str, typer.Option(metavar="LAYER", help="top, average, mix, mix:NAME, or a number from 0.")
+]
+SameWord = Annotated[
+    bool, typer.Option("--same-word", help="Only the same word, in any case (much faster).")
+]
+
+
+@reported
+def similar_cli(
+    model: Model,
+    corpus: Corpus,
+    query: Query,
+    k: Number = 10,
+    layer: Layer = "top",
+    same_word: SameWord = False,
+    tokenizer: Tokenizer = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    as_json: Json = False,
+    no_progress: NoProgress = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Find words that a corpus uses like the [word] of a query.
+
+    Prints rank, cosine, line number and the sentence with the word that was found in brackets. A
+    line that equals the query is found like any other. The corpus can be of any size.
+    """
+    from ..search import nearest
+
+    check_text(corpus)
+    elmo = load_model(model, device, tokenizer)
+    matches = nearest(
+        elmo,
+        _lines(corpus, shows_bar(no_progress, quiet)),
+        query,
+        k=k,
+        layer=parse_layers(layer),
+        same_word=same_word,
+        batch_size=batch_size,
+    )
+    if as_json:
+        print(json.dumps([_as_dict(i, m) for i, m in enumerate(matches, 1)], ensure_ascii=False))
+    elif matches:
+        _print_matches(matches)
+    elif not quiet:
+        say("the word does not occur in the corpus")
+
+
+def _lines(corpus: str, show_bar: bool) -> Iterable[str]:
+    if not show_bar:
+        return read_lines(corpus)
+    from tqdm.auto import tqdm
+
+    from ..embed_file import count_lines
+
+    lines: Iterable[str] = tqdm(
+        read_lines(corpus), total=count_lines(corpus), unit=" lines", leave=False
+    )
+    return lines
+
+
+def _as_dict(rank: int, match: "Match") -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "score": round(match.score, 6),
+        "line": match.index + 1,
+        "position": match.position,
+        "word": match.tokens[match.position],
+        "tokens": match.tokens,
+    }
+
+
+def _print_matches(matches: list["Match"]) -> None:
+    """One line a match; on a terminal cut to its width, around the word that was found."""
+    last_line = max(match.index for match in matches) + 1
+    widths = len(str(len(matches))), max(4, len(str(last_line)))
+    if sys.stdout.isatty():
+        typer.secho(f"{'#':>{widths[0]}}  cosine  {'line':>{widths[1]}}", bold=True)
+    for rank, match in enumerate(matches, 1):
+        head = f"{rank:>{widths[0]}}  {match.score:6.3f}  {match.index + 1:>{widths[1]}}  "
+        tokens = match.marked()
+        if sys.stdout.isatty():
+            room = shutil.get_terminal_size().columns - len(head)
+            tokens = _excerpt(tokens, match.position, room)
+        print(head + " ".join(tokens))
+
+
+def _excerpt(tokens: list[str], position: int, width: int) -> list[str]:
+    """The tokens around `position` that fit into `width` columns."""
+    first = last = position
+    used = _columns(tokens[position]) + 4  # an ellipsis and a space on each side
+    grows = True
+    while grows:
+        grows = False
+        if first > 0 and used + _columns(tokens[first - 1]) + 1 <= width:
+            first, grows = first - 1, True
+            used += _columns(tokens[first]) + 1
+        if last + 1 < len(tokens) and used + _columns(tokens[last + 1]) + 1 <= width:
+            last, grows = last + 1, True
+            used += _columns(tokens[last]) + 1
+    return [
+        *(["…"] if first > 0 else []),
+        *tokens[first : last + 1],
+        *(["…"] if last + 1 < len(tokens) else []),
+    ]
+
+
+def _columns(text: str) -> int:
+    """Columns of a terminal that a text takes; most East Asian characters take two."""
+    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)

@@ -1,0 +1,15 @@
+"""AllenNLP's ELMo, drop-in.
+
+    from allennlp.modules.elmo import Elmo, batch_to_ids        # before
+    from allennlp.commands.elmo import ElmoEmbedder             # before (AllenNLP 0.9)
+    from elmokit.compat.allennlp import Elmo, ElmoEmbedder, batch_to_ids
+
+Vectors equal AllenNLP's within float32 rounding, call by call: the LSTM state is carried from one
+batch to the next by row, so a repeated sentence gets other vectors (`reset_states()` forgets it).
+Not here: `from_params`, downloads, and AllenNLP's own classes around these three.
+"""
+
+from .elmo import Elmo as Elmo
+from .embedder import ElmoEmbedder as ElmoEmbedder
+from .ids import batch_to_ids as batch_to_ids
+from .scalar_mix import ScalarMix as ScalarMix

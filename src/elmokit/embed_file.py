@@ -1,0 +1,182 @@
+"""A text file → a file of vectors, line by line, in bounded memory, safe against being killed."""
+
+import hashlib
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import torch
+from tqdm.auto import tqdm
+
+from .errors import ConfigError
+from .io.files import read_lines
+from .io.vectors import Entry, check_output
+from .io.vectors.blocks import open_blocks
+from .io.vectors.groups import grouped
+from .layers import Layers
+from .model import Elmo
+from .pooling import Pooling, Vectors, poolers
+
+log = logging.getLogger(__name__)
+
+Level: TypeAlias = Literal["token", "sentence"]
+
+WINDOW_LINES, WINDOW_TOKENS = 1000, 16384
+"""Lines and tokens that are read ahead and embedded together: 200 MB of the largest vectors."""
+
+
+def embed_file(
+    elmo: Elmo,
+    source: str | Path,
+    output: str | Path,
+    *,
+    layers: Layers = "average",
+    level: Level = "token",
+    pooling: Pooling = "mean",
+    batch_size: int = 32,
+    force: bool = False,
+    resume: bool = False,
+    show_progress_bar: bool = False,
+) -> int:
+    """Embed a text of one sentence a line; returns the number of lines.
+
+    Args:
+        elmo: The model.
+        source: A text file, plain, .gz or .xz; `-` is standard input.
+        output: The file to write: .h5 (as AllenNLP wrote it), .npz, .parquet or .jsonl. It is
+            there when it is complete; until then finished blocks are kept in OUTPUT.partial.
+        layers: As in `Elmo.embed`.
+        level: One vector a token, or one a line. A blank line has an empty entry.
+        pooling: How the vectors of a line become one.
+        batch_size: Sentences that run together, at most.
+        force: Replace `output` if it exists.
+        resume: Continue an interrupted run; the result is the same as without interruption.
+        show_progress_bar: Show one on standard error.
+    """
+    output = Path(output)
+    check_output(output, force)
+    carries = elmo.config.state == "carry"
+    if carries and resume:
+        raise ConfigError("state='carry' cannot be resumed: the carried state is not kept")
+    embed = partial(
+        embed_windows, elmo, layers=layers, level=level, pooling=pooling, batch_size=batch_size
+    )
+    embed([])  # checks the options before anything is written
+    total = count_lines(source)
+    lines = read_lines(source)
+    with open_blocks(output) as blocks:
+        blocks.begin(_settings(elmo, layers, level, pooling), lines, resume)
+        bar = progress_bar(total, show_progress_bar, initial=blocks.num_lines)
+        windows = _apart(elmo, embed(lines, start=blocks.num_lines), bar)
+        with bar:
+            if carries:
+                return blocks.write_output(chain.from_iterable(windows), num_axes(layers, level))
+            for window in windows:
+                blocks.add(window)
+            bar.set_description(f"writing {output.name}")
+            return blocks.write_output(blocks.entries(), num_axes(layers, level))
+
+
+def embed_windows(
+    elmo: Elmo,
+    lines: Iterable[str],
+    *,
+    layers: Layers = "average",
+    level: Level = "token",
+    pooling: Pooling = "mean",
+    batch_size: int = 32,
+    start: int = 0,
+) -> Iterator[list[Entry]]:
+    """The entries of `embed_file` in the groups that are embedded together, from index `start`.
+
+    Where a group ends depends on its own lines alone, so a run that starts at any group
+    continues with the same groups.
+    """
+    pool = _pool(layers, level, pooling)
+    # Nothing to embed: it checks the options and computes a warm state that is not stored.
+    elmo.embed([], layers=layers, batch_size=batch_size, show_progress_bar=False)
+    # A carried state goes from each call to the next by row, so rows must not shift.
+    carries = elmo.config.state == "carry"
+    max_lines = batch_size if carries else WINDOW_LINES
+    max_tokens = math.inf if carries else WINDOW_TOKENS
+    read = ((i, line, elmo.reader.tokens(line)) for i, line in enumerate(lines, start))
+
+    def embedded() -> Iterator[list[Entry]]:
+        for window in grouped(read, lambda r: len(r[2]), max_items=max_lines, max_size=max_tokens):
+            vectors = elmo.embed(
+                [tokens for _, _, tokens in window],
+                layers=layers,
+                batch_size=batch_size,
+                show_progress_bar=False,
+            )
+            yield [Entry(*r, pool(array)) for r, array in zip(window, vectors, strict=True)]
+
+    return embedded()
+
+
+def num_axes(layers: Layers, level: Level) -> int:
+    """Axes of each entry's vectors: (D,), (T, D) or (L, T, D)."""
+    if level == "sentence":
+        return 1
+    return 3 if layers == "all" else 2
+
+
+def count_lines(source: str | Path) -> int | None:
+    """The lines of a file, all of them checked; None if it can be read only once."""
+    path = Path(source)
+    if str(source) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        return None
+    return sum(1 for _ in read_lines(source))
+
+
+def progress_bar(total: int | None, show: bool, initial: int = 0) -> "tqdm[None]":
+    """A bar of lines on standard error."""
+    return tqdm(total=total, initial=initial, unit=" lines", disable=not show)
+
+
+def _apart(elmo: Elmo, windows: Iterator[list[Entry]], bar: "tqdm[None]") -> Iterator[list[Entry]]:
+    """The windows, each as if the run had begun with it, so that a resumed one has equal bits.
+
+    A word that is spelled out among few others can differ in the last bit from the same word
+    among many, so a window must not depend on which words are remembered from those before.
+    """
+    elmo.clear_cache()
+    for window in windows:
+        yield window
+        bar.update(len(window))
+        elmo.clear_cache()
+
+
+def _pool(layers: Layers, level: Level, pooling: Pooling) -> Callable[[Vectors], Vectors]:
+    (pool,) = poolers(pooling)
+    if level == "token":
+        return lambda vectors: vectors
+    if level != "sentence":
+        raise ConfigError(f"level={level!r}: expected 'token' or 'sentence'")
+    if layers == "all":
+        raise ConfigError("layers='all': a sentence has one vector; choose one layer or a mix")
+    return lambda vectors: pool(vectors) if len(vectors) else vectors.ravel()
+
+
+def _settings(elmo: Elmo, layers: Layers, level: Level, pooling: Pooling) -> dict[str, str]:
+    """What has to be the same when a run is continued.
+
+    The batch size and the device are not part of it: a run that ended for want of memory must be
+    able to continue with less, and they change a vector by rounding alone.
+    """
+    sha = hashlib.sha256(repr(elmo.config).encode())
+    for name, tensor in elmo.state_dict().items():
+        flat = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+        sha.update(name.encode() + flat.numpy().tobytes())
+    names = ("tokenizer", "normalization", "state")
+    return {
+        "layers": str(layers),
+        "level": level,
+        "pooling": pooling if level == "sentence" else "none",
+        **{name: str(getattr(elmo.config, name)) for name in names},
+        "model": sha.hexdigest()[:16],  # last, because it holds the ones before
+    }

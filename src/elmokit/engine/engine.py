@@ -1,0 +1,203 @@
+"""Inference with an `nn.BiLm`: the same numbers, packed, in bounded memory, by the best means.
+
+The two directions never mix, so both run over the packed rows side by side, layer by layer, in
+chunks of time whose LSTM states continue from one to the next: a long document costs no more
+memory than a short one beyond its own result.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..errors import ConfigError
+from ..nn import BiLm, BiLmState, ProjectedLstm, TokenIds
+from . import int8, native
+from .recurrence import TorchLayer
+from .request import Request
+from .run import PackedRun
+from .spelling import FilterBank, TableEncoder, TorchFilters
+
+log = logging.getLogger(__name__)
+
+EngineName: TypeAlias = Literal["auto", "native", "torch"] | str
+Precision: TypeAlias = Literal["float32", "int8"]
+
+
+class Engine:
+    """A biLM prepared for inference; it follows when the weights change or move.
+
+    Args:
+        bilm: The model.
+        name: `native` (or `native:avx2` and the like) for the C kernel, `torch` for torch alone,
+            `auto` for the kernel where it can run.
+        precision: `int8` computes the LSTM products in 8 bits: faster on large models, inexact.
+    """
+
+    def __init__(self, bilm: BiLm, name: EngineName = "auto", precision: Precision = "float32"):
+        self.bilm = bilm
+        self.requested = _check_name(name)
+        self.precision = _check_precision(precision, bilm)
+        self._prepared: dict[object, tuple[tuple[object, ...], Any]] = {}
+        self._lock = threading.Lock()
+        self._pool: tuple[int, int, ThreadPoolExecutor] | None = None
+
+    @property
+    def isa(self) -> str | None:
+        """The instruction set of the kernel; None where torch does the work."""
+        weight = self.bilm.forward_lm.layers[0].bias
+        fits = weight.device.type == "cpu" and weight.dtype == torch.float32
+        if (
+            self.requested == "torch"
+            or self.precision == "int8"
+            or not (fits and native.available())
+        ):
+            return None
+        return self.requested.partition(":")[2] or native.available()[-1]
+
+    @property
+    def name(self) -> str:
+        """What does the work, for people: `native (avx2)`, `torch`, `torch (int8)`."""
+        if self.isa is not None:
+            return f"native ({self.isa})"
+        return "torch (int8)" if self.precision == "int8" else "torch"
+
+    def token_vectors(self, ids: TokenIds) -> Tensor:
+        """x_k of each word, (N, P)."""
+        encoder: TableEncoder = self._prepare("encoder", self.bilm.encoder, self._make_encoder)
+        return encoder(ids)
+
+    def run(
+        self,
+        x: Tensor,
+        index: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        request: Request,
+        state: BiLmState | None = None,
+    ) -> tuple[Tensor, BiLmState]:
+        """The requested vectors of all tokens, sentence after sentence.
+
+        Args:
+            x: Token vectors of the distinct words, (N, P).
+            index: For every token of every sentence in turn, its row of `x`.
+            lengths: Tokens of each sentence, its two boundaries included.
+            request: What to compute.
+            state: Where each sentence starts; None for zeros.
+
+        Returns:
+            (S, tokens, P · directions) and the state after each sentence.
+        """
+        if state is None:
+            state = BiLmState.zeros(self.bilm.config.lstm, len(lengths), like=x)
+        if not len(lengths):
+            width = x.shape[1] * len(request.directions)
+            return x.new_zeros(len(request.weights), 0, width), state
+        return PackedRun(self, x, index, lengths, request, state).result()
+
+    def layer(self, direction: int, number: int) -> Any:
+        """One prepared LSTM layer."""
+        stack = self.bilm.backward_lm if direction else self.bilm.forward_lm
+        return self._prepare((direction, number), stack.layers[number], self._make_layer)
+
+    def each(self, calls: Sequence[Callable[[], None]]) -> None:
+        """Run the calls, side by side as far as torch's number of threads allows."""
+        threads = torch.get_num_threads()
+        if threads == 1 or len(calls) == 1:
+            for call in calls:
+                call()
+            return
+        pool = self._threads(threads)
+        futures = [pool.submit(call) for call in calls[1:]]
+        calls[0]()
+        for future in futures:
+            future.result()
+
+    def _make_layer(self, layer: ProjectedLstm) -> Any:
+        if self.precision == "int8":
+            return int8.Int8Layer(layer)
+        return native.NativeLayer(layer, self.isa) if self.isa else TorchLayer(layer)
+
+    def _make_encoder(self, encoder: Any) -> TableEncoder:
+        filters: FilterBank | None = None
+        if encoder.char_cnn is not None:
+            use_native = self.isa is not None
+            filters = (
+                native.NativeFilters(encoder.char_cnn, self.isa)  # type: ignore[arg-type]
+                if use_native
+                else TorchFilters(encoder.char_cnn)
+            )
+        return TableEncoder(encoder, filters)
+
+    def forget(self) -> None:
+        """Prepare everything anew at the next call."""
+        with self._lock:
+            self._prepared.clear()
+
+    def encoder_mark(self) -> tuple[object, ...]:
+        """Something that changes when the token encoder does."""
+        return (self.isa, *(_mark(p) for p in self.bilm.encoder.parameters()))
+
+    def _prepare(self, key: object, module: nn.Module, make: Callable[[Any], Any]) -> Any:
+        """What `make` made of `module`, made again if its weights have changed since."""
+        mark = (self.isa, *(_mark(p) for p in module.parameters()))
+        with self._lock:
+            known = self._prepared.get(key)
+            if known is None or known[0] != mark:
+                with torch.inference_mode(False), torch.no_grad():
+                    known = self._prepared[key] = (mark, make(module))
+            return known[1]
+
+    def _threads(self, number: int) -> ThreadPoolExecutor:
+        mine = (os.getpid(), number)  # the threads of a pool do not survive a fork
+        with self._lock:
+            if self._pool is None or self._pool[:2] != mine:
+                self._pool = (*mine, ThreadPoolExecutor(number, "elmokit"))
+            return self._pool[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"bilm": self.bilm, "requested": self.requested, "precision": self.precision}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["bilm"], state["requested"], state["precision"])  # type: ignore[misc]
+
+
+def _mark(p: Tensor) -> tuple[object, ...]:
+    version = 0 if p.is_inference() else p._version
+    return (p.data_ptr(), version, p.dtype, p.device)
+
+
+def _check_name(name: str) -> str:
+    kind, _, isa = name.partition(":")
+    if kind not in ("auto", "native", "torch") or (
+        isa and (kind != "native" or isa not in native.ISAS)
+    ):
+        raise ConfigError(
+            f"engine={name!r}: expected 'auto', 'native', 'torch' or 'native:' and one of "
+            f"{', '.join(native.ISAS)}"
+        )
+    if kind == "native" and (not native.available() or (isa and isa not in native.available())):
+        have = ", ".join(native.available()) or "no kernel at all (it is built with the package)"
+        raise ConfigError(f"engine={name!r}: not on this machine, which has {have}")
+    return name
+
+
+def _check_precision(precision: str, bilm: BiLm) -> Precision:
+    if precision == "float32":
+        return "float32"
+    if precision != "int8":
+        raise ConfigError(f"precision={precision!r}: expected 'float32' or 'int8'")
+    if not int8.is_available():
+        raise ConfigError(f"precision='int8': torch {torch.__version__} has no 8-bit products")
+    if bilm.config.lstm.dim < 2048:
+        log.warning(
+            "precision='int8' is slower than float32 for LSTMs of %d units; it pays from 2048 on",
+            bilm.config.lstm.dim,
+        )
+    return "int8"

@@ -1,0 +1,158 @@
+"""The nearest occurrences of a word in context, over a corpus of any size (paper, table 4)."""
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ConfigError, InputError
+from .io.vectors.groups import grouped
+from .layers import Layers
+from .model import Elmo
+from .pooling import normalise
+from .text.reader import Sentence, check_sentence
+
+WINDOW_LINES, WINDOW_TOKENS = 1000, 16384
+"""Sentences and tokens that are embedded together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An occurrence of a word.
+
+    Attributes:
+        score: Its cosine with the word of the query.
+        index: Number of its sentence, from 0.
+        position: Its place among the tokens of the sentence, from 0.
+        tokens: The sentence.
+    """
+
+    score: float
+    index: int
+    position: int
+    tokens: list[str]
+
+    def marked(self) -> list[str]:
+        """The tokens, the one that was found in brackets."""
+        return [f"[{t}]" if i == self.position else t for i, t in enumerate(self.tokens)]
+
+
+def nearest(
+    elmo: Elmo,
+    sentences: Iterable[Sentence],
+    query: str,
+    k: int = 10,
+    layer: Layers = "top",
+    same_word: bool = False,
+    batch_size: int = 32,
+) -> list[Match]:
+    """The `k` tokens of `sentences` that are used most like the bracketed word of `query`.
+
+    Only a few sentences and the best matches are in memory at a time. A sentence of the corpus
+    that equals the query is a match like any other.
+
+    Args:
+        elmo: The model.
+        sentences: The corpus: texts, or lists of tokens.
+        query: A sentence with one word in brackets, as in "He has a [gift] for music".
+        k: Matches to return, at most.
+        layer: The layer to compare, as in `Elmo.embed`; the top one tells senses apart best.
+        same_word: Only occurrences of the same word, whatever their case.
+        batch_size: Sentences that run together, at most.
+    """
+    if k < 1:
+        raise ConfigError(f"k={k}: expected 1 or more")
+    if layer == "all":
+        raise ConfigError("layer='all': expected one layer, 'average', 'top' or a mix")
+    tokens, position = parse_query(elmo, query)
+    target = normalise(elmo.embed([tokens], layers=layer, show_progress_bar=False)[0][position])
+    if not np.isfinite(target).all():
+        raise InputError("the model gives no finite vector for the word; see: elmokit info")
+    word = tokens[position].casefold() if same_word else None
+    candidates = _Candidates(elmo, sentences, word)
+    best: list[tuple[float, int, int, list[str]]] = []
+    for index, found, vectors in candidates.embedded(layer, batch_size):
+        scores = normalise(vectors) @ target
+        for place in _promising(scores, found, word, best[0][0] if len(best) == k else None):
+            # Among equals the first occurrence wins, so later ones count as smaller.
+            item = (float(scores[place]), -index, -place, found)
+            (heapq.heappush if len(best) < k else heapq.heappushpop)(best, item)
+    if not candidates.num_tokens:
+        raise InputError("the corpus is empty: there is no word to compare with")
+    return [Match(s, -i, -p, tokens) for s, i, p, tokens in sorted(best, reverse=True)]
+
+
+def parse_query(elmo: Elmo, query: str) -> tuple[list[str], int]:
+    """The tokens of a query, without its brackets, and the place of the bracketed one."""
+    before, opening, rest = query.partition("[")
+    inside, closing, after = rest.partition("]")
+    if not opening or not closing or any(mark in inside + after for mark in "[]") or "]" in before:
+        raise InputError(
+            f"query {query!r}: expected exactly one word in brackets, "
+            "as in 'He has a [gift] for music'"
+        )
+    start = len(before) + len(inside) - len(inside.lstrip())
+    end = start + len(inside.strip())
+    (spans,) = elmo.tokenize_with_offsets([before + inside + after])
+    found = [i for i, token in enumerate(spans) if token.start < end and token.end > start]
+    if not inside.strip() or not found:
+        raise InputError(f"query {query!r}: there is no word in the brackets")
+    if len(found) > 1:
+        listed = ", ".join(repr(spans[i].text) for i in found)
+        raise InputError(
+            f"query {query!r}: [{inside}] is {len(found)} tokens ({listed}); "
+            "put the brackets around one of them"
+        )
+    token = spans[found[0]]
+    if (token.start, token.end) != (start, end):
+        raise InputError(
+            f"query {query!r}: [{inside}] is only a part of the token {token.text!r}; "
+            "put the brackets around all of it"
+        )
+    return [span.text for span in spans], found[0]
+
+
+class _Candidates:
+    """The sentences that can hold a match, with their vectors; counts the tokens of all."""
+
+    def __init__(self, elmo: Elmo, sentences: Iterable[Sentence], word: str | None) -> None:
+        self.elmo = elmo
+        self.sentences = sentences
+        self.carries = elmo.config.state == "carry"
+        # A sentence that is left out would not pass on its state.
+        self.word = None if self.carries else word
+        self.num_tokens = 0
+
+    def embedded(
+        self, layer: Layers, batch_size: int
+    ) -> Iterator[tuple[int, list[str], NDArray[np.float32]]]:
+        """Number, tokens and vectors of each sentence."""
+        max_items = batch_size if self.carries else WINDOW_LINES
+        max_tokens = math.inf if self.carries else WINDOW_TOKENS
+        for window in grouped(
+            self._read(), lambda s: len(s[1]), max_items=max_items, max_size=max_tokens
+        ):
+            tokens = [tokens for _, tokens in window]
+            vectors = self.elmo.embed(
+                tokens, layers=layer, batch_size=batch_size, show_progress_bar=False
+            )
+            for (index, found), array in zip(window, vectors, strict=True):
+                yield index, found, array
+
+    def _read(self) -> Iterator[tuple[int, list[str]]]:
+        for index, item in enumerate(self.sentences):
+            tokens = self.elmo.reader.tokens(check_sentence(item, index))
+            self.num_tokens += len(tokens)
+            if self.word is None or any(token.casefold() == self.word for token in tokens):
+                yield index, tokens
+
+
+def _promising(
+    scores: NDArray[np.float32], tokens: list[str], word: str | None, least: float | None
+) -> list[int]:
+    """The places that may enter the best matches."""
+    places = range(len(tokens)) if least is None else np.flatnonzero(scores > least).tolist()
+    return [i for i in places if word is None or tokens[i].casefold() == word]

@@ -1,0 +1,49 @@
+"""Where sentences start."""
+
+import torch
+
+from elmokit.config import LstmConfig
+from elmokit.engine import CarriedStates, WarmStates, ZeroStates
+from elmokit.nn import BiLmState
+
+LSTM = LstmConfig(dim=4, projection_dim=2)
+
+
+def numbered(num_rows: int) -> BiLmState:
+    rows = torch.arange(1.0, num_rows + 1)[:, None]
+    return BiLmState((rows * torch.ones(2)).expand(2, 2, -1, -1).clone(),
+                     (rows * torch.ones(4)).expand(2, 2, -1, -1).clone())  # fmt: skip
+
+
+def test_zero_states_start_every_sentence_from_nothing() -> None:
+    states = ZeroStates()
+    states.finish([0], numbered(1))
+    assert states.start([0]) is None
+
+
+def test_warm_states_start_every_sentence_alike() -> None:
+    states = WarmStates(numbered(1))
+    states.finish([0, 1], numbered(2))
+    start = states.start([5, 2, 0])
+    assert start.h.shape == (2, 2, 3, 2)
+    assert (start.h == 1).all() and (start.c == 1).all()
+    start.h.zero_()  # what a run does to its state must not reach the stored one
+    assert (states.start([0]).h == 1).all()
+
+
+def test_carried_states_go_to_the_rows_that_they_came_from() -> None:
+    states = CarriedStates(BiLmState.zeros(LSTM, 0, like=torch.empty(0)))
+    assert not states.start([2, 0]).h.any()
+    states.finish([2, 0], numbered(2))
+    assert states.start([0, 1, 2]).h[0, 0, :, 0].tolist() == [2, 0, 1]
+    assert states.start([4]).c[0, 0, :, 0].tolist() == [0]
+    assert states.start([2]).c[1, 1].tolist() == [[1, 1, 1, 1]]
+
+
+def test_carried_states_keep_rows_that_a_call_does_not_have() -> None:
+    states = CarriedStates(BiLmState.zeros(LSTM, 0, like=torch.empty(0)))
+    states.start([0, 1])
+    states.finish([0, 1], numbered(2))
+    states.start([0])
+    states.finish([0], numbered(1))
+    assert states.start([0, 1]).h[0, 0, :, 0].tolist() == [1, 2]
