@@ -11,6 +11,9 @@
 #include "kernel.h"
 
 #include <string.h>
+#ifdef __SSE__
+#include <immintrin.h>
+#endif
 
 typedef float vec __attribute__((vector_size(VL * 4)));
 typedef int32_t ivec __attribute__((vector_size(VL * 4)));
@@ -41,15 +44,23 @@ INLINE void store_some(float *p, vec v, int64_t n) {
 
 INLINE vec all(float x) { return x - (vec){0}; }
 
+#if VL == 16 && defined(__AVX512F__)
+INLINE vec least(vec a, vec b) { return (vec)_mm512_min_ps((__m512)a, (__m512)b); }
+INLINE vec most(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
+#elif VL == 8 && defined(__AVX__)
+INLINE vec least(vec a, vec b) { return (vec)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE vec most(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
+#elif VL == 4 && defined(__SSE__)
+INLINE vec least(vec a, vec b) { return (vec)_mm_min_ps((__m128)a, (__m128)b); }
+INLINE vec most(vec a, vec b) { return (vec)_mm_max_ps((__m128)a, (__m128)b); }
+#else
 INLINE vec least(vec a, vec b) {
     ivec m = a < b;
     return (vec)(((ivec)a & m) | ((ivec)b & ~m));
 }
 
-INLINE vec most(vec a, vec b) {
-    ivec m = a > b;
-    return (vec)(((ivec)a & m) | ((ivec)b & ~m));
-}
+INLINE vec most(vec a, vec b) { return -least(-a, -b); }
+#endif
 
 INLINE vec clamp(vec x, float limit) { return most(least(x, all(limit)), all(-limit)); }
 

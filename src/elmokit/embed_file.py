@@ -15,11 +15,11 @@ from tqdm.auto import tqdm
 from .errors import ConfigError
 from .io.files import read_lines
 from .io.vectors import Entry, check_output
-from .io.vectors.blocks import open_blocks
-from .io.vectors.groups import grouped
+from .io.vectors.blocks import Blocks, open_blocks
 from .layers import Layers
 from .model import Elmo
 from .pooling import Pooling, Vectors, poolers
+from .text.groups import grouped
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def embed_file(
     layers: Layers = "average",
     level: Level = "token",
     pooling: Pooling = "mean",
-    batch_size: int = 32,
+    batch_size: int = 128,
     force: bool = False,
     resume: bool = False,
     show_progress_bar: bool = False,
@@ -59,26 +59,18 @@ def embed_file(
     """
     output = Path(output)
     check_output(output, force)
-    carries = elmo.config.state == "carry"
-    if carries and resume:
+    if resume and elmo.config.state == "carry":
         raise ConfigError("state='carry' cannot be resumed: the carried state is not kept")
     embed = partial(
         embed_windows, elmo, layers=layers, level=level, pooling=pooling, batch_size=batch_size
     )
     embed([])  # checks the options before anything is written
-    total = count_lines(source)
-    lines = read_lines(source)
+    total, lines = count_lines(source), read_lines(source)
     with open_blocks(output) as blocks:
         blocks.begin(_settings(elmo, layers, level, pooling), lines, resume)
-        bar = progress_bar(total, show_progress_bar, initial=blocks.num_lines)
-        windows = _apart(elmo, embed(lines, start=blocks.num_lines), bar)
-        with bar:
-            if carries:
-                return blocks.write_output(chain.from_iterable(windows), num_axes(layers, level))
-            for window in windows:
-                blocks.add(window)
-            bar.set_description(f"writing {output.name}")
-            return blocks.write_output(blocks.entries(), num_axes(layers, level))
+        with progress_bar(total, show_progress_bar, initial=blocks.num_lines) as bar:
+            windows = _counted(embed(lines, start=blocks.num_lines), bar)
+            return blocks.write_output(_kept(elmo, windows, blocks, bar), num_axes(layers, level))
 
 
 def embed_windows(
@@ -88,7 +80,7 @@ def embed_windows(
     layers: Layers = "average",
     level: Level = "token",
     pooling: Pooling = "mean",
-    batch_size: int = 32,
+    batch_size: int = 128,
     start: int = 0,
 ) -> Iterator[list[Entry]]:
     """The entries of `embed_file` in the groups that are embedded together, from index `start`.
@@ -138,17 +130,25 @@ def progress_bar(total: int | None, show: bool, initial: int = 0) -> "tqdm[None]
     return tqdm(total=total, initial=initial, unit=" lines", disable=not show)
 
 
-def _apart(elmo: Elmo, windows: Iterator[list[Entry]], bar: "tqdm[None]") -> Iterator[list[Entry]]:
-    """The windows, each as if the run had begun with it, so that a resumed one has equal bits.
+def _kept(
+    elmo: Elmo, windows: Iterator[list[Entry]], blocks: Blocks, bar: "tqdm[None]"
+) -> Iterator[Entry]:
+    """All entries, read back after the last was kept.
 
-    A word that is spelled out among few others can differ in the last bit from the same word
-    among many, so a window must not depend on which words are remembered from those before.
+    A run that carries state cannot be continued, so its entries are not kept but come as they are.
     """
-    elmo.clear_cache()
+    if elmo.config.state == "carry":
+        return chain.from_iterable(windows)
+    for window in windows:
+        blocks.add(window)
+    bar.set_description(f"writing {blocks.output.name}")
+    return blocks.entries()
+
+
+def _counted(windows: Iterator[list[Entry]], bar: "tqdm[None]") -> Iterator[list[Entry]]:
     for window in windows:
         yield window
         bar.update(len(window))
-        elmo.clear_cache()
 
 
 def _pool(layers: Layers, level: Level, pooling: Pooling) -> Callable[[Vectors], Vectors]:
@@ -170,13 +170,14 @@ def _settings(elmo: Elmo, layers: Layers, level: Level, pooling: Pooling) -> dic
     """
     sha = hashlib.sha256(repr(elmo.config).encode())
     for name, tensor in elmo.state_dict().items():
-        flat = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
-        sha.update(name.encode() + flat.numpy().tobytes())
+        sha.update(name.encode())
+        sha.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     names = ("tokenizer", "normalization", "state")
     return {
         "layers": str(layers),
         "level": level,
         "pooling": pooling if level == "sentence" else "none",
         **{name: str(getattr(elmo.config, name)) for name in names},
+        "precision": "int8" if "int8" in elmo.engine else "full",
         "model": sha.hexdigest()[:16],  # last, because it holds the ones before
     }

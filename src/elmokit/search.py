@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ConfigError, InputError
-from .io.vectors.groups import grouped
 from .layers import Layers
 from .model import Elmo
 from .pooling import normalise
+from .text.groups import grouped
 from .text.reader import Sentence, check_sentence
 
 WINDOW_LINES, WINDOW_TOKENS = 1000, 16384
@@ -47,7 +47,7 @@ def nearest(
     k: int = 10,
     layer: Layers = "top",
     same_word: bool = False,
-    batch_size: int = 32,
+    batch_size: int = 128,
 ) -> list[Match]:
     """The `k` tokens of `sentences` that are used most like the bracketed word of `query`.
 
@@ -73,16 +73,10 @@ def nearest(
         raise InputError("the model gives no finite vector for the word; see: elmokit info")
     word = tokens[position].casefold() if same_word else None
     candidates = _Candidates(elmo, sentences, word)
-    best: list[tuple[float, int, int, list[str]]] = []
-    for index, found, vectors in candidates.embedded(layer, batch_size):
-        scores = normalise(vectors) @ target
-        for place in _promising(scores, found, word, best[0][0] if len(best) == k else None):
-            # Among equals the first occurrence wins, so later ones count as smaller.
-            item = (float(scores[place]), -index, -place, found)
-            (heapq.heappush if len(best) < k else heapq.heappushpop)(best, item)
+    best = _best(candidates.embedded(layer, batch_size), target, word, k)
     if not candidates.num_tokens:
         raise InputError("the corpus is empty: there is no word to compare with")
-    return [Match(s, -i, -p, tokens) for s, i, p, tokens in sorted(best, reverse=True)]
+    return best
 
 
 def parse_query(elmo: Elmo, query: str) -> tuple[list[str], int]:
@@ -150,9 +144,20 @@ class _Candidates:
                 yield index, tokens
 
 
-def _promising(
-    scores: NDArray[np.float32], tokens: list[str], word: str | None, least: float | None
-) -> list[int]:
-    """The places that may enter the best matches."""
-    places = range(len(tokens)) if least is None else np.flatnonzero(scores > least).tolist()
-    return [i for i in places if word is None or tokens[i].casefold() == word]
+def _best(
+    embedded: Iterator[tuple[int, list[str], NDArray[np.float32]]],
+    target: NDArray[np.float32],
+    word: str | None,
+    k: int,
+) -> list[Match]:
+    """The `k` tokens nearest to `target`, best first; with `word` only those that are it."""
+    best: list[tuple[float, int, int, list[str]]] = []
+    for index, tokens, vectors in embedded:
+        scores = normalise(vectors) @ target
+        places = range(len(tokens)) if len(best) < k else np.flatnonzero(scores > best[0][0])
+        for place in map(int, places):
+            if word is None or tokens[place].casefold() == word:
+                # Among equals the first occurrence wins, so later ones count as smaller.
+                item = (float(scores[place]), -index, -place, tokens)
+                (heapq.heappush if len(best) < k else heapq.heappushpop)(best, item)
+    return [Match(s, -i, -p, tokens) for s, i, p, tokens in sorted(best, reverse=True)]

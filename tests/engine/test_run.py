@@ -1,5 +1,7 @@
 """The fast path gives the numbers of the equations, however it cuts its work."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,7 @@ from elmokit import Elmo
 from elmokit.engine import Request, native
 from elmokit.nn import BiLmState
 
-ENGINES = ["torch", *(f"native:{isa}" for isa in native.available())]
+ENGINES = ("torch", *(f"native:{isa}" for isa in native.available()))
 
 
 def random_state(elmo: Elmo, num_rows: int, seed: int) -> BiLmState:
@@ -36,7 +38,7 @@ def oracle_results(
 
 
 @given(
-    elmo=models(st.sampled_from(ENGINES)),
+    elmo=models(ENGINES),
     sentences=batches(),
     chunk_bytes=st.sampled_from([0, 1, 400, 2000, 2**26]),
     seed=st.none() | st.integers(0, 100),
@@ -61,7 +63,7 @@ def test_run_equals_the_equations_in_chunks_of_any_size(
 
 
 @given(
-    elmo=models(st.sampled_from(ENGINES)),
+    elmo=models(ENGINES),
     sentences=batches(),
     directions=st.sampled_from([(0,), (1,), (0, 1), (1, 0)]),
     seed=st.integers(0, 100),
@@ -121,3 +123,30 @@ def test_no_sentences_give_no_vectors() -> None:
     vectors, after = elmo._embedder.run([], Request(torch.eye(3)), None)
     assert vectors == []
     assert after.h.shape == (2, 2, 0, 16)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_number_of_threads_does_not_change_a_vector(engine: str) -> None:
+    sentences = [[f"w{i * j % 7}" for j in range(i % 6)] for i in range(40)]
+    elmo = random_model(tiny_config(), engine=engine)
+    expected = elmo.embed(sentences, layers="all")
+    before = torch.get_num_threads()
+    try:
+        for threads in (2, 3, 8):
+            torch.set_num_threads(threads)
+            for got, want in zip(elmo.embed(sentences, layers="all"), expected, strict=True):
+                np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_calls_from_many_threads_do_not_disturb_each_other() -> None:
+    elmo = random_model(tiny_config(), cache_words=8)
+    inputs = [[[f"w{(i * 7 + j) % 30}" for j in range(i)]] for i in range(1, 25)]
+    expected = [random_model(tiny_config()).embed(sentences)[0] for sentences in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            got = pool.map(lambda sentences: elmo.embed(sentences)[0], inputs)
+            for vectors, want in zip(got, expected, strict=True):
+                np.testing.assert_allclose(vectors, want, rtol=0, atol=1e-5)

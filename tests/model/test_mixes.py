@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from oracle import Oracle, scalar_mix
-from strategies import assert_close, make_tiny
+from strategies import assert_close
 
 from elmokit import Elmo
 from elmokit.errors import ConfigError

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from ..errors import ConfigError, FileError
-from ..io.files import whole_folder
 from .options import Force, Quiet, Verbose
 from .report import reported, say
 
 if TYPE_CHECKING:
-    from ..io.checkpoint import Checkpoint
     from ..io.save import Format
 
 
@@ -68,42 +65,22 @@ def convert_cli(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Write a model in another format, its weights the same to the last bit.
+    """Write a model in another format, its weights bit for bit.
 
     What the target cannot hold is listed on standard error.
     """
+    import torch
+
     from ..io.load import read_checkpoint
     from ..io.save import lost_in, write_checkpoint
 
     checkpoint = read_checkpoint(source)
-    if dtype is TypeName.float16:
-        folder, format = _write_half(checkpoint, target.expanduser(), to, force)
-    else:
-        wanted = cast("Format | None", to and to.value)
-        folder, format = write_checkpoint(checkpoint, target, wanted, force=force)
+    wanted = cast("Format | None", to and to.value)
+    weights = torch.float16 if dtype is TypeName.float16 else torch.float32
+    _, format = write_checkpoint(checkpoint, target, wanted, dtype=weights, force=force)
     if quiet:
         return
     print(f"found: {checkpoint.format} at {source}")
-    print(f"wrote: {_IN_WORDS[format]}, {dtype.value}, at {folder}")
+    print(f"wrote: {_IN_WORDS[format]}, {dtype.value}, at {target}")
     if lost := lost_in(checkpoint, format):
         say(f"the format {format!r} cannot hold {' and '.join(lost)}")
-
-
-def _write_half(
-    checkpoint: "Checkpoint", folder: Path, to: FormatName | None, force: bool
-) -> tuple[Path, "Format"]:
-    import torch
-
-    from ..io.native import write_native
-
-    if to not in (None, FormatName.native) or folder.suffix in (".hdf5", ".h5"):
-        raise ConfigError("--dtype float16: only the native format has it; the others are float32")
-    if not force and any(folder.glob("*")):
-        raise FileError(f"{folder} exists already; choose another name, or force it (--force)")
-    largest = torch.finfo(torch.float16).max
-    for name, tensor in checkpoint.tensors.items():
-        if (tensor.abs() > largest).any():
-            raise ConfigError(f"--dtype float16: {name} has weights beyond ±{largest:g}")
-    with whole_folder(folder) as temporary:
-        write_native(checkpoint, temporary, torch.float16)
-    return folder, "native"

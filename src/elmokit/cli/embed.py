@@ -79,7 +79,7 @@ def embed_cli(
     level: LevelOption = LevelName.token,
     pooling: PoolingOption = PoolingName.mean,
     tokenizer: Tokenizer = None,
-    batch_size: BatchSize = 32,
+    batch_size: BatchSize = 128,
     device: Device = "auto",
     state: StateOption = None,
     no_progress: NoProgress = False,

@@ -44,7 +44,7 @@ def similar_cli(
     layer: Layer = "top",
     same_word: SameWord = False,
     tokenizer: Tokenizer = None,
-    batch_size: BatchSize = 32,
+    batch_size: BatchSize = 128,
     device: Device = "auto",
     as_json: Json = False,
     no_progress: NoProgress = False,

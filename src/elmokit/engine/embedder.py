@@ -62,8 +62,12 @@ class Embedder:
         return WordBatch.of(sentences, self.indexer.bos, self.indexer.eos)
 
     def _spell(self, words: list[str]) -> Tensor:
+        # A product of a few rows may round otherwise than one of many. With a number of words
+        # that is a multiple of this, a vector does not depend on which others were asked for.
+        missing = -len(words) % 16
         parts = [
-            self.engine.token_vectors(self.ids(words[i : i + WORDS_AT_ONCE]))
-            for i in range(0, len(words), WORDS_AT_ONCE)
+            self.engine.token_vectors(self.ids(some[i : i + WORDS_AT_ONCE]))
+            for some in [words + words[:1] * missing]
+            for i in range(0, len(some), WORDS_AT_ONCE)
         ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        return torch.cat(parts)[: len(words)]

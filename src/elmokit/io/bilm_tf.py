@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from ..errors import ConfigError, FormatError
 from .files import json_field
-from .names import Rule, same, transposed
+from .names import Rule, joined, same, transposed
 
 _CELL = re.compile(
     r"RNN_(?P<direction>[01])/(?:RNN|rnn)/"
@@ -59,7 +58,7 @@ def rules(config: ElmoConfig) -> list[Rule]:
         table.append(
             # The row of id 0, the padding of whole words, is not in the file.
             Rule((cnn + "embedding.weight",), ("char_embed",),
-                 lambda t: (torch.cat([t.new_zeros(1, t.shape[1]), t]),), lambda t: (t[1:],))
+                 lambda t: (joined(t.new_zeros(1, t.shape[1]), t),), lambda t: (t[1:],))
         )  # fmt: skip
         for i in range(len(config.encoder.char_cnn.filters)):
             table += [
@@ -104,7 +103,7 @@ def _lstm_rules(ours: str, theirs: str, projected: bool) -> list[Rule]:
         return weights[:, :half], weights[:, half:]
 
     def join(inputs: Tensor, recurrent: Tensor) -> tuple[Tensor]:
-        return (_swap_gates(torch.cat([inputs, recurrent], dim=1)).t(),)
+        return (_swap_gates(joined(inputs, recurrent, dim=1)).t(),)
 
     table = [
         Rule((ours + "input_weight", ours + "recurrent_weight"), (theirs + "W_0",), split, join),
@@ -117,7 +116,7 @@ def _lstm_rules(ours: str, theirs: str, projected: bool) -> list[Rule]:
 def _swap_gates(t: Tensor) -> Tensor:
     """TensorFlow orders the gates i, g, f, o; torch (and we) i, f, g, o. Its own inverse."""
     i, g, f, o = t.chunk(4)
-    return torch.cat([i, f, g, o])
+    return joined(i, f, g, o)
 
 
 def config_from_options(options: Mapping[str, Any], where: str) -> ElmoConfig:

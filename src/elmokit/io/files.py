@@ -30,10 +30,11 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
     """A temporary folder to fill; its files move to `path` if the block succeeds.
 
-    Files of the same names in an existing `path` are replaced, others stay.
+    Files of the same names in an existing `path` are replaced, or an error without `replace`;
+    others stay.
     """
     if path.exists() and not path.is_dir():
         raise FileError(f"{path}: a file is in the way of the folder to be written")
@@ -44,7 +45,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             if path.exists():
-                for file in sorted(temporary.iterdir()):
+                files = sorted(temporary.iterdir())
+                for file in files:
+                    if not replace and (path / file.name).exists():
+                        raise FileError(
+                            f"{path / file.name} exists already; choose another name, "
+                            "or force it (--force)"
+                        )
+                for file in files:
                     os.replace(file, path / file.name)
             else:
                 temporary.chmod(0o777 & ~_umask())
@@ -69,7 +77,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def json_field(
     values: Mapping[str, Any], path: str, *kinds: type, where: str, default: Any = ...
 ) -> Any:
-    """The field at a dotted path of a JSON object, of one of `kinds`; a default makes it optional."""
+    """The field at a dotted path of a JSON object, which must be of one of `kinds`."""
     value: Any = values
     for name in path.split("."):
         if not isinstance(value, Mapping):

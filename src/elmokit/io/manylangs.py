@@ -14,7 +14,7 @@ from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from ..errors import ConfigError, FileError, FormatError
 from .checkpoint import Checkpoint, expected_tensors
 from .files import json_field, read_json, read_lines, write_json
-from .names import Rule, same, to_ours, to_theirs
+from .names import Rule, joined, same, to_ours, to_theirs
 
 _CLIP, _MAX_CHARACTERS = 3.0, 50
 """What every published model has; used where the folder lost its `cnn_*.json`."""
@@ -88,7 +88,7 @@ def rules(config: ElmoConfig) -> list[Rule]:
                     Rule((f"{ours}transform.{part}", f"{ours}carry.{part}"),
                          (f"{embedder}highways._layers.{k}.{part}",),
                          lambda t: (t[: len(t) // 2], -t[len(t) // 2 :]),
-                         lambda transform, carry: (torch.cat([transform, -carry]),))
+                         lambda transform, carry: (joined(transform, carry.neg()),))
                 )  # fmt: skip
     for part in ("weight", "bias"):
         table.append(same(f"{encoder}projection.{part}", f"{embedder}projection.{part}"))

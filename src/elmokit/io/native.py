@@ -71,6 +71,10 @@ def read_native(folder: Path) -> Checkpoint:
 
 def write_native(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype = torch.float32) -> None:
     """Write our folder; `dtype` torch.float16 halves the weights at the cost of exactness."""
+    largest = torch.finfo(dtype).max
+    for name, tensor in checkpoint.tensors.items():
+        if (tensor.abs() > largest).any():
+            raise ConfigError(f"{name} has weights beyond ±{largest:g}, the limit of {dtype}")
     tensors = {name: t.to(dtype).contiguous() for name, t in checkpoint.tensors.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     # safetensors creates its files readable by their owner alone.

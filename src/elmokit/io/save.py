@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+import torch
+
 from ..errors import ConfigError, FileError
 from .checkpoint import Checkpoint
 from .files import whole_folder
@@ -15,8 +17,22 @@ from .tf_checkpoint import write_tf_checkpoint
 Format: TypeAlias = Literal["native", "official", "tf", "manylangs"]
 
 
+MARKS: dict[Format, str] = {
+    "native": "model.safetensors",
+    "official": "*.hdf5",
+    "tf": "*.index",
+    "manylangs": "encoder.pkl",
+}
+"""A file that only models of each format have."""
+
+
 def write_checkpoint(
-    checkpoint: Checkpoint, target: str | Path, format: Format | None = None, *, force: bool = False
+    checkpoint: Checkpoint,
+    target: str | Path,
+    format: Format | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+    force: bool = False,
 ) -> tuple[Path, Format]:
     """Write a model; returns the folder and the format.
 
@@ -25,7 +41,8 @@ def write_checkpoint(
         target: The folder to write; or a file that ends in `.hdf5`, which becomes the weights of
             an official pair, with `options.json` beside it.
         format: `native` (the default), `official`, `tf` or `manylangs`.
-        force: Replace what is there.
+        dtype: Type of the weights; torch.float16 only in the native format.
+        force: Replace a model of the same format.
     """
     path = Path(target).expanduser()
     is_hdf5 = path.suffix in (".hdf5", ".h5")
@@ -34,20 +51,31 @@ def write_checkpoint(
         raise ConfigError(f"format={format!r}: expected one of {', '.join(get_args(Format))}")
     if is_hdf5 and format != "official":
         raise ConfigError(f"{path}: a {path.suffix} file is of the official format, not {format!r}")
+    if dtype != torch.float32 and format != "native":
+        raise ConfigError(f"dtype={dtype}: only the native format has it, not {format!r}")
     folder = path.parent if is_hdf5 else path
-    taken = [path, folder / "options.json"] if is_hdf5 else list(folder.glob("*"))
-    found = [str(file) for file in taken if file.exists()]
-    if found and not force:
-        raise FileError(f"{found[0]} exists already; choose another name, or force it (--force)")
+    _check_free(folder, format, force or is_hdf5)
     writers: dict[str, Callable[[Checkpoint, Path], None]] = {
-        "native": write_native,
+        "native": lambda c, f: write_native(c, f, dtype),
         "official": lambda c, f: write_official(c, f, path.name if is_hdf5 else "weights.hdf5"),
         "tf": write_tf_checkpoint,
         "manylangs": write_manylangs,
     }
-    with whole_folder(folder) as temporary:
+    with whole_folder(folder, replace=force) as temporary:
         writers[format](checkpoint, temporary)
     return folder, format
+
+
+def _check_free(folder: Path, format: Format, may_exist: bool) -> None:
+    """Refuse a folder with other things in it, or with a model that would be mixed with this."""
+    if not may_exist and any(folder.glob("*")):
+        raise FileError(f"{folder} exists already; choose another name, or force it (--force)")
+    for other, mark in MARKS.items():
+        if other != format and any(folder.glob(mark)):
+            raise FileError(
+                f"{folder} holds a model of another format ({other}), which would be mixed with "
+                "this one; choose another folder"
+            )
 
 
 def lost_in(checkpoint: Checkpoint, format: Format) -> list[str]:
@@ -55,6 +83,10 @@ def lost_in(checkpoint: Checkpoint, format: Format) -> list[str]:
     if format == "native":
         return []
     lost = []
+    if checkpoint.config.state != "zero":
+        lost.append(f"the choice of state ({checkpoint.config.state})")
+    if checkpoint.config.normalization != "NFC":
+        lost.append("that text is not normalised")
     if checkpoint.config.tokenizer != "regex":
         lost.append(f"the tokenizer ({checkpoint.config.tokenizer})")
     if checkpoint.config.mixes:

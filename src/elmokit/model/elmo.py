@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from math import inf
 from typing import TypeAlias, overload
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..layers import Direction, Layers, halves, layer_weights
 from ..nn import ScalarMix
 from ..pooling import Pooling, normalise, poolers
 from ..text.batch import batches
+from ..text.groups import grouped
 from ..text.reader import Sentence, as_sentences, check_iterable, check_sentence
 from .pretrained import PretrainedElmo
 
@@ -100,11 +101,12 @@ class Elmo(PretrainedElmo):
         _check_batch_size(batch_size)
         if isinstance(inputs, str):
             raise InputError("embed_stream reads many sentences; for one text use embed(text)")
-        ahead = batch_size if self.config.state == "carry" else 16 * batch_size
         items = enumerate(check_iterable(inputs))
-        while window := list(islice(items, ahead)):
-            sentences = [self.reader.tokens(check_sentence(item, i)) for i, item in window]
-            yield from self._embed(sentences, layers, direction, batch_size, show_bar=False)
+        sentences = (self.reader.tokens(check_sentence(item, i)) for i, item in items)
+        is_call = self.config.state == "carry"
+        limits = (batch_size, inf) if is_call else (16 * batch_size, 4 * MAX_BATCH_TOKENS)
+        for window in grouped(sentences, len, max_items=limits[0], max_size=limits[1]):
+            yield from self._embed(window, layers, direction, batch_size, show_bar=False)
 
     def encode(
         self,

@@ -12,7 +12,8 @@ class Softmax(nn.Module):
     def __init__(self, num_words: int, dim: int) -> None:
         super().__init__()
         # Uniform with the variance 1/dim: normal numbers on the meta device load torch._dynamo.
-        self.weight = nn.Parameter(torch.empty(num_words, dim).uniform_(-1, 1) * (3 / dim) ** 0.5)
+        bound = (3 / dim) ** 0.5
+        self.weight = nn.Parameter(torch.empty(num_words, dim).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.zeros(num_words))
 
     def forward(self, h: Float[Tensor, "*rest P"]) -> Float[Tensor, "*rest V"]:

@@ -58,7 +58,8 @@ def check_iterable(inputs: object) -> Iterable[object]:
     """`inputs` as a source of sentences, or an error that says what they are instead."""
     if not isinstance(inputs, Iterable) or isinstance(inputs, (bytes, bytearray)):
         raise InputError(
-            f"got {type(inputs).__name__}; expected a text, a list of texts, or a list of token lists"
+            f"got {type(inputs).__name__}; "
+            "expected a text, a list of texts, or a list of token lists"
         )
     return inputs
 

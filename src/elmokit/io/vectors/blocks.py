@@ -121,7 +121,8 @@ class Blocks:
     def _take_up(self, lines: Iterator[str]) -> None:
         while (path := self.folder / f"{self.num_lines:012d}.npz").is_file():
             try:
-                with np.load(path) as block:
+                # Opened here, because np.load forgets to close a file that is not an archive.
+                with path.open("rb") as file, np.load(file) as block:
                     num_lines, digest = len(block["shapes"]), block["digest"]
             except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
                 break  # damaged, as by a power failure; it is computed again

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError, MissingExtra
+from ...text.groups import grouped
 from .entry import Entry
-from .groups import grouped
 
 GROUP_VALUES = 2**24
 """Numbers after which a row group ends: 64 MB."""

@@ -1,0 +1,207 @@
+"""`elmokit embed` writes what `Elmo.embed` gives, in every format."""
+
+import gzip
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from typer.testing import Result
+
+from elmokit import Elmo
+
+LINES = [
+    "He has a gift for music.",
+    "",
+    "The gift was wrapped; nobody had opened it!",
+    "한국어 문장도 있다.",
+    "   ",
+    "He has a gift for music.",
+    "x",
+]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A text of `LINES`, of which two are blank and two are equal."""
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return path
+
+
+def read_vectors(path: Path, ndim: int = 2) -> list[np.ndarray]:
+    """The arrays of a file, as a reader of that format gets them."""
+    if path.suffix in (".h5", ".hdf5"):
+        with h5py.File(path) as file:
+            return [file[str(i)][...] for i in range(len(file) - 1)]
+    if path.suffix == ".npz":
+        with np.load(path) as archive:
+            return [archive[str(i)] for i in range(len(archive))]
+    if path.suffix == ".parquet":
+        table = pytest.importorskip("pyarrow.parquet").read_table(path)
+        rows = table.to_pylist()
+    else:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [row["index"] for row in rows] == list(range(len(rows)))
+    return [shaped(row["vector" if ndim == 1 else "vectors"], ndim) for row in rows]
+
+
+def shaped(numbers: Any, ndim: int) -> np.ndarray:
+    """Nested lists as an array of `ndim` axes, also where they are empty."""
+    array = np.array(numbers if numbers is not None else [], dtype=np.float32)
+    return array.reshape(*array.shape, *[0] * (ndim - array.ndim))
+
+
+def assert_equal_vectors(got: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected, strict=True):
+        assert a.dtype == np.float32
+        assert a.size == b.size == 0 or a.shape == b.shape
+        # Equal but for the batches that they ran in.
+        np.testing.assert_allclose(a.reshape(b.shape), b, rtol=0, atol=2e-6)
+
+
+SUFFIXES = [".h5", ".hdf5", ".npz", ".parquet", ".jsonl"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("layers", ["average", "all"])
+def test_every_format_holds_the_vectors_of_embed(
+    run: Any, model: Path, elmo: Elmo, text: Path, suffix: str, layers: str
+) -> None:
+    output = text.with_name(f"out{suffix}")
+    result = run("embed", model, text, "-o", output, "--layers", layers)
+    assert_equal_vectors(
+        read_vectors(output, 3 if layers == "all" else 2), elmo.embed(LINES, layers=layers)
+    )
+    assert result.stdout == ""
+    assert "7 lines" in result.stderr
+    assert list(output.parent.glob("*.partial")) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_sentence_level_is_encode_and_blank_lines_stay_aligned(
+    run: Any, model: Path, elmo: Elmo, text: Path, suffix: str
+) -> None:
+    output = text.with_name(f"out{suffix}")
+    run("embed", model, text, "-o", output, "--level", "sentence", "--pooling", "max")
+    got = read_vectors(output, ndim=1)
+    assert [len(v) for v in got] == [32, 0, 32, 32, 0, 32, 32]
+    written = [i for i, line in enumerate(LINES) if line.strip()]
+    expected = elmo.encode([LINES[i] for i in written], pooling="max")
+    assert_equal_vectors([got[i] for i in written], list(expected))
+
+
+@pytest.mark.parametrize("layers", ["top", "0", "mix", "mix:default"])
+def test_layers(run: Any, model: Path, elmo: Elmo, text: Path, layers: str) -> None:
+    output = text.with_name("out.npz")
+    run("embed", model, text, "-o", output, "--layers", layers)
+    wanted = int(layers) if layers.isdigit() else layers
+    assert_equal_vectors(read_vectors(output), elmo.embed(LINES, layers=wanted))
+
+
+def test_hdf5_is_laid_out_as_allennlp_wrote_it(run: Any, model: Path, text: Path) -> None:
+    output = text.with_name("out.hdf5")
+    run("embed", model, text, "-o", output, "--layers", "all")
+    with h5py.File(output) as file:
+        assert set(file) == {"sentence_to_index", *map(str, range(7))}
+        assert file["0"].shape == (3, 7, 32) and file["0"].dtype == np.float32
+        assert file["1"].shape == file["4"].shape == (3, 0, 32)
+        assert file["sentence_to_index"].shape == (1,)
+        index = json.loads(file["sentence_to_index"][0])
+    assert index[LINES[2]] == "2" and index[LINES[3]] == "3"
+    assert index[LINES[0]] == "5"  # of two equal lines, the last
+
+
+def test_jsonl_on_stdout(run: Any, model: Path, elmo: Elmo, text: Path) -> None:
+    rows = [json.loads(line) for line in run("embed", model, text).stdout.splitlines()]
+    assert [row["tokens"] for row in rows] == elmo.tokenize(LINES)
+    assert rows[1] == {"index": 1, "tokens": [], "vectors": []}
+    assert_equal_vectors([shaped(row["vectors"], 2) for row in rows], elmo.embed(LINES))
+    rows = run("embed", model, text, "--level", "sentence").stdout.splitlines()
+    assert json.loads(rows[4]) == {"index": 4, "text": "   ", "vector": None}
+
+
+@pytest.mark.parametrize("compression", [gzip, lzma])
+def test_compressed_input(run: Any, model: Path, elmo: Elmo, text: Path, compression: Any) -> None:
+    packed = text.with_suffix(".txt.gz" if compression is gzip else ".txt.xz")
+    packed.write_bytes(compression.compress(text.read_bytes()))
+    run("embed", model, packed, "-o", text.with_name("out.npz"))
+    assert_equal_vectors(read_vectors(text.with_name("out.npz")), elmo.embed(LINES))
+
+
+def test_tokenizer_and_state_are_those_asked_for(run: Any, model: Path, text: Path) -> None:
+    output = text.with_name("out.npz")
+    run("embed", model, text, "-o", output, "--tokenizer", "whitespace", "--state", "warm")
+    warm = Elmo.from_pretrained(model, tokenizer="whitespace", state="warm")
+    assert_equal_vectors(read_vectors(output), warm.embed(LINES))
+
+
+def test_carried_state_moves_from_batch_to_batch(run: Any, model: Path, text: Path) -> None:
+    output = text.with_name("out.npz")
+    run("embed", model, text, "-o", output, "--state", "carry", "--batch-size", "2")
+    carried = Elmo.from_pretrained(model, state="carry")
+    assert_equal_vectors(read_vectors(output), list(carried.embed_stream(LINES, batch_size=2)))
+
+
+def test_text_without_lines(run: Any, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    for suffix in SUFFIXES:
+        run("embed", model, tmp_path / "empty.txt", "-o", tmp_path / f"out{suffix}")
+        assert read_vectors(tmp_path / f"out{suffix}") == []
+
+
+def test_existing_output_is_refused_and_forced(run: Any, model: Path, text: Path) -> None:
+    output = text.with_name("out.npz")
+    output.write_text("precious")
+    assert "--force" in run("embed", model, text, "-o", output, code=1).stderr
+    assert output.read_text() == "precious"
+    run("embed", model, text, "-o", output, "--force")
+    assert len(read_vectors(output)) == len(LINES)
+
+
+def test_quiet_says_nothing(run: Any, model: Path, text: Path) -> None:
+    result: Result = run("embed", model, text, "-o", text.with_name("out.npz"), "-q")
+    assert result.output == ""
+
+
+def test_missing_pyarrow_says_what_to_install(
+    run: Any, model: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = run("embed", model, text, "-o", text.with_name("out.parquet"), code=1)
+    assert "elmokit[arrow]" in result.stderr
+
+
+def elmokit(*arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
+    pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    command = [sys.executable, "-m", "elmokit", *map(str, arguments)]
+    return subprocess.Popen(command, **pipes, **options)
+
+
+def test_stdin_to_stdout_is_utf8_in_any_locale(model: Path, elmo: Elmo, text: Path) -> None:
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PATH": ""}
+    process = elmokit("embed", model, "-", env=locale)
+    out, err = process.communicate(text.read_bytes())
+    assert (process.returncode, err) == (0, b"")
+    rows = [json.loads(line) for line in out.decode("utf-8").splitlines()]
+    assert [row["tokens"] for row in rows] == elmo.tokenize(LINES)
+    assert "한국어" in out.decode("utf-8")
+
+
+def test_closed_pipe_ends_quietly(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("One more line of the text.\n" * 2000)
+    process = elmokit("embed", model, tmp_path / "in.txt")
+    assert process.stdout is not None and process.stderr is not None
+    assert json.loads(process.stdout.readline())["index"] == 0
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 141
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stderr.close()

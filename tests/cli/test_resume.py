@@ -1,0 +1,196 @@
+"""A run that is killed leaves nothing at OUT, and continues to the same bits."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from elmokit import embed_file as embedding
+from elmokit.io.vectors.blocks import Blocks
+
+NUM_LINES, WINDOW_LINES = 600, 20
+
+
+@pytest.fixture
+def long_text(tmp_path: Path) -> Path:
+    words = ["gift", "music", "the", "of", "wrapped", "한국어", "river", "x", "bank", "Señor"]
+    rng = random.Random(0)
+    path = tmp_path / "long.txt"
+    lines = (" ".join(rng.choices(words, k=rng.randrange(12))) for _ in range(NUM_LINES))
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding, "WINDOW_LINES", WINDOW_LINES)
+
+
+def assert_same_file(a: Path, b: Path) -> None:
+    with h5py.File(a) as got, h5py.File(b) as expected:
+        assert set(got) == set(expected) and len(got) == NUM_LINES + 1
+        for key in expected:
+            np.testing.assert_array_equal(got[key][...], expected[key][...], strict=True)
+
+
+def interrupted_after(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the next run stop like after Ctrl-C when it has kept so many blocks."""
+    add = Blocks.add
+
+    def limited(self: Blocks, entries: Any) -> None:
+        if self.num_lines == blocks * WINDOW_LINES:
+            monkeypatch.setattr(Blocks, "add", add)
+            raise KeyboardInterrupt
+        add(self, entries)
+
+    monkeypatch.setattr(Blocks, "add", limited)
+
+
+def test_killed_run_continues_to_the_same_bits(run: Any, model: Path, long_text: Path) -> None:
+    output, partial = long_text.with_name("out.h5"), long_text.with_name("out.h5.partial")
+    slow = f"""
+import time
+from elmokit import embed_file as embedding
+from elmokit.io.vectors.blocks import Blocks
+embedding.WINDOW_LINES = {WINDOW_LINES}
+add = Blocks.add
+Blocks.add = lambda self, entries: (add(self, entries), time.sleep(0.1))
+from elmokit.cli import main
+main()
+"""
+    arguments = ["embed", str(model), str(long_text), "-o", str(output)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", slow, *arguments], env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    while len(list(partial.glob("*.npz"))) < 2:
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(random.random())
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not output.exists()
+    assert "continued after" in run(*arguments, "--resume", "-v").stderr
+    assert not partial.exists()
+    run(*arguments[:-1], output.with_name("whole.h5"))
+    assert_same_file(output, output.with_name("whole.h5"))
+
+
+@pytest.mark.parametrize("num_blocks", [0, 1, 29])
+def test_interrupted_run_continues(
+    run: Any, model: Path, long_text: Path, monkeypatch: pytest.MonkeyPatch, num_blocks: int
+) -> None:
+    output = long_text.with_name("out.h5")
+    arguments = ("embed", model, long_text, "-o", output, "--layers", "all")
+    interrupted_after(num_blocks, monkeypatch)
+    result = run(*arguments, code=130)
+    assert result.stderr == "elmokit: interrupted; continue with --resume\n"
+    assert not output.exists()
+    assert output.with_name("out.h5.partial").exists() == (num_blocks > 0)
+    run(*arguments, "--resume")
+    run(*arguments[:4], output.with_name("whole.h5"), *arguments[5:])
+    assert_same_file(output, output.with_name("whole.h5"))
+
+
+def test_failure_while_the_result_is_written(
+    run: Any, model: Path, long_text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = long_text.with_name("out.h5")
+    arguments = ("embed", model, long_text, "-o", output)
+    with monkeypatch.context() as patched:
+        patched.setattr("elmokit.io.vectors.blocks.write_vectors", _no_space)
+        assert "No space left" in run(*arguments, code=1).stderr
+    assert not output.exists()
+    assert f"continued after {NUM_LINES} lines" in run(*arguments, "--resume", "-v").stderr
+    assert list(output.parent.glob("*.partial")) == []
+
+
+def _no_space(path: Path, entries: Any, ndim: int) -> None:
+    path.write_bytes(b"half")
+    raise OSError(28, "No space left on device", str(path))
+
+
+@pytest.fixture
+def unfinished(
+    run: Any, model: Path, long_text: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[object, ...]:
+    """The arguments of a run that was interrupted."""
+    arguments = ("embed", model, long_text, "-o", long_text.with_name("out.h5"))
+    interrupted_after(3, monkeypatch)
+    run(*arguments, code=130)
+    return arguments
+
+
+@pytest.mark.parametrize(
+    "change", [("--layers", "top"), ("--level", "sentence"), ("--tokenizer", "whitespace"),
+               ("--state", "warm")]
+)  # fmt: skip
+def test_other_settings_are_refused(run: Any, unfinished: Any, change: tuple[str, str]) -> None:
+    result = run(*unfinished, "--resume", *change, code=1)
+    assert f"{change[0][2:]}=" in result.stderr and f"not {change[1]!r}" in result.stderr
+    run(*unfinished, "--resume")  # what was done is still there
+
+
+def test_other_model_is_refused(run: Any, unfinished: Any, tmp_path: Path) -> None:
+    from strategies import make_tiny
+
+    make_tiny(seed=1).save_pretrained(tmp_path / "other")
+    result = run("embed", tmp_path / "other", *unfinished[2:], "--resume", code=1)
+    assert "model=" in result.stderr
+
+
+def test_other_input_is_refused(run: Any, unfinished: Any, long_text: Path) -> None:
+    lines = long_text.read_text(encoding="utf-8").splitlines()
+    lines[25] += " changed"
+    long_text.write_text("\n".join(lines), encoding="utf-8")
+    assert "lines 21..40" in run(*unfinished, "--resume", code=1).stderr
+
+
+def test_longer_input_is_continued(run: Any, unfinished: Any, long_text: Path) -> None:
+    with long_text.open("a") as file:
+        file.write("one more\n")
+    assert f"{NUM_LINES + 1} lines" in run(*unfinished, "--resume").stderr
+
+
+def test_damaged_block_is_computed_again(run: Any, unfinished: Any, long_text: Path) -> None:
+    block = long_text.with_name("out.h5.partial") / f"{WINDOW_LINES:012d}.npz"
+    block.write_bytes(block.read_bytes()[:100])
+    assert f"continued after {WINDOW_LINES} lines" in run(*unfinished, "--resume", "-v").stderr
+
+
+def test_without_resume_work_is_discarded_and_said_so(run: Any, unfinished: Any) -> None:
+    assert "discarded" in run(*unfinished).stderr
+
+
+def test_files_of_others_stay(run: Any, unfinished: Any, long_text: Path) -> None:
+    foreign = long_text.with_name("out.h5.partial") / "notes.txt"
+    foreign.write_text("mine")
+    run(*unfinished)
+    assert [path.name for path in foreign.parent.iterdir()] == ["notes.txt"]
+
+
+def test_second_process_is_refused(run: Any, model: Path, text: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    partial = text.with_name("out.npz.partial")
+    partial.mkdir()
+    with (partial / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        result = run("embed", model, text, "-o", text.with_name("out.npz"), code=1)
+    assert "another process" in result.stderr
+
+
+def test_resume_needs_a_file_and_a_state_that_starts_anew(
+    run: Any, model: Path, text: Path
+) -> None:
+    assert "-o OUT" in run("embed", model, text, "--resume", code=1).stderr
+    output = text.with_name("out.h5")
+    result = run("embed", model, text, "-o", output, "--resume", "--state", "carry", code=1)
+    assert "carry" in result.stderr
+    run("embed", model, text, "-o", output, "--resume")  # nothing to continue: from the start
