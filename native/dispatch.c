@@ -33,8 +33,18 @@ EXPORT int64_t elmokit_vectors_together(int isa) { return isa == AVX512 ? 4 : 2;
 #define CHOOSE(isa, call, ...) (void)isa, call##_portable(__VA_ARGS__)
 #endif
 
+EXPORT int64_t elmokit_lstm_scratch_size(const lstm_layer *layer, const lstm_job *job) {
+    return lstm_scratch_size(layer, job);
+}
+
 EXPORT void elmokit_lstm_run(int isa, const lstm_layer *layer, const lstm_job *job) {
     CHOOSE(isa, lstm_run, layer, job);
+}
+
+/* Input products plus bias of rows, [num_rows][4 dim], as lstm_run reads them by an index. */
+EXPORT void elmokit_lstm_inputs(int isa, const lstm_layer *layer, const float *rows,
+                                int64_t num_rows, float *gates) {
+    CHOOSE(isa, lstm_inputs, layer, rows, num_rows, gates);
 }
 
 EXPORT void elmokit_char_cnn(int isa, const char_filters *filters, const int64_t *characters,

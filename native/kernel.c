@@ -192,26 +192,53 @@ INLINE void project_block(int mr, int num_vectors, const float *m, int64_t ldm, 
         CASE(1, call) CASE(2, call) CASE(3, call) CASE(4, call) CASE(5, call) CASE(6, call) \
     }
 
-/* All units of one step: cells move on, m receives σ(o) tanh(c). */
-static void cells(const lstm_layer *layer, const lstm_job *job, int64_t first_row, int64_t end,
-                  float *m) {
+/* All units of one step: cells move on, m receives σ(o) tanh(c). The input products are those of
+ * the rows index[0], index[1] …, or of the rows 0, 1 … if there is no index. */
+static void cells(const lstm_layer *layer, const lstm_job *job, const float *gates,
+                  const int64_t *index, int64_t num_rows, float *m) {
     const int64_t width = GATES * layer->dim;
-    const int block = block_size(end - job->first);
+    const int block = block_size(num_rows);
     for (int64_t unit = 0; unit < layer->dim; unit += VL) {
         const float *w = layer->recurrent + unit * GATES * layer->output_dim;
-        for (int64_t b = job->first; b < end; b += block) {
-            int mr = end - b < block ? (int)(end - b) : block;
-            cell_rows rows = {.h = job->h + b * layer->output_dim,
-                              .c = job->c + b * layer->dim + unit,
-                              .m = m + (b - job->first) * layer->dim + unit};
-            for (int r = 0; r < mr; r++) {
-                int64_t row = first_row + b + r;
-                rows.gates[r] = job->gates + (job->index ? job->index[row] : row) * width +
-                                unit * GATES;
-            }
+        for (int64_t b = 0; b < num_rows; b += block) {
+            int mr = num_rows - b < block ? (int)(num_rows - b) : block;
+            cell_rows rows = {.h = job->h + (job->first + b) * layer->output_dim,
+                              .c = job->c + (job->first + b) * layer->dim + unit,
+                              .m = m + b * layer->dim + unit};
+            for (int r = 0; r < mr; r++)
+                rows.gates[r] = gates + (index ? index[b + r] : b + r) * width + unit * GATES;
             FOR_ROWS(mr, cell_block(R, layer, &rows, w))
         }
     }
+}
+
+/* NV gates of a few rows: bias + x W_input. */
+INLINE void input_block(int mr, const float *x, int64_t depth, const float *bias, const float *w,
+                        float *gates, int64_t width) {
+    vec acc[MR][NV];
+#pragma GCC unroll 8
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; v++) acc[r][v] = load(bias + v * VL);
+    multiply(mr, NV, acc, x, depth, w, depth);
+#pragma GCC unroll 8
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; v++) store(gates + r * width + v * VL, acc[r][v]);
+}
+
+/* The input products of rows x, [num_rows][output_dim]. */
+static void input_products(const lstm_layer *layer, const float *x, int64_t num_rows,
+                           float *gates) {
+    const int64_t width = GATES * layer->dim, depth = layer->output_dim;
+    const int block = block_size(num_rows);
+    const float *w = layer->input;
+    for (int64_t column = 0; column < width; column += PANEL, w += depth * PANEL)
+        for (int64_t b = 0; b < num_rows; b += block) {
+            int mr = num_rows - b < block ? (int)(num_rows - b) : block;
+            FOR_ROWS(mr, input_block(R, x + b * depth, depth, layer->bias + column, w,
+                                     gates + b * width + column, width))
+        }
 }
 
 /* A last panel of fewer vectors, which only odd sizes have: one row and vector at a time. */
@@ -251,21 +278,59 @@ static void project(const lstm_layer *layer, const float *m, int64_t num_rows, f
     }
 }
 
+void SUFFIX(lstm_inputs)(const lstm_layer *layer, const float *rows, int64_t num_rows,
+                         float *gates) {
+    for (int64_t row = 0; row < num_rows; row += ROWS_TOGETHER) {
+        int64_t n = num_rows - row < ROWS_TOGETHER ? num_rows - row : ROWS_TOGETHER;
+        input_products(layer, rows + row * layer->output_dim, n, gates + row * GATES * layer->dim);
+    }
+}
+
+/* One step of the job's sentences, whose first packed row is `out`'s first. */
+static void step(const lstm_layer *layer, const lstm_job *job, const float *gates,
+                 const int64_t *index, int64_t num_rows, float *m, float *out) {
+    if (layer->projection) {
+        cells(layer, job, gates, index, num_rows, m);
+        project(layer, m, num_rows, out);
+    } else {
+        cells(layer, job, gates, index, num_rows, out);
+    }
+    memcpy(job->h + job->first * layer->output_dim, out,
+           (size_t)(num_rows * layer->output_dim) * sizeof(float));
+}
+
+/* The job's sentences that are active at a step. */
+INLINE int64_t rows_at(const lstm_job *job, int64_t s) {
+    return (job->counts[s] < job->end ? job->counts[s] : job->end) - job->first;
+}
+
 void SUFFIX(lstm_run)(const lstm_layer *layer, const lstm_job *job) {
-    const int64_t width = layer->output_dim;
-    int64_t first_row = 0;
-    for (int64_t step = 0; step < job->num_steps; first_row += job->counts[step], step++) {
-        int64_t end = job->counts[step] < job->end ? job->counts[step] : job->end;
-        int64_t num_rows = end - job->first;
-        if (num_rows <= 0) return;
-        float *out = job->out + (first_row + job->first) * width;
-        if (layer->projection) {
-            cells(layer, job, first_row, end, job->scratch);
-            project(layer, job->scratch, num_rows, out);
-        } else {
-            cells(layer, job, first_row, end, out);
+    const int64_t width = layer->output_dim, sentences = job->end - job->first;
+    const int64_t limit = sentences > ROWS_TOGETHER ? sentences : ROWS_TOGETHER;
+    float *m = job->scratch, *x = m + sentences * layer->dim, *gates = x + limit * width;
+    int64_t row = job->first; /* the job's first packed row of the step */
+    for (int64_t s = 0; s < job->num_steps && rows_at(job, s) > 0;) {
+        if (!job->rows) {
+            step(layer, job, job->gates, job->index + row, rows_at(job, s), m,
+                 job->out + row * width);
+            row += job->counts[s++];
+            continue;
         }
-        memcpy(job->h + job->first * width, out, (size_t)(num_rows * width) * sizeof(float));
+        int64_t end = s, total = 0;
+        for (int64_t at = row; end < job->num_steps && rows_at(job, end) > 0; end++) {
+            int64_t n = rows_at(job, end);
+            if (total + n > limit) break;
+            memcpy(x + total * width, job->rows + at * width, (size_t)(n * width) * sizeof(float));
+            total += n;
+            at += job->counts[end];
+        }
+        input_products(layer, x, total, gates);
+        for (int64_t done = 0; s < end; s++) {
+            int64_t n = rows_at(job, s);
+            step(layer, job, gates + done * GATES * layer->dim, NULL, n, m, job->out + row * width);
+            done += n;
+            row += job->counts[s];
+        }
     }
 }
 

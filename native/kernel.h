@@ -7,21 +7,37 @@
 /* One layer of one direction, its dimensions padded to whole vectors. */
 typedef struct {
     int64_t dim, output_dim;
-    const float *recurrent;  /* [dim / VL][4 / NV][output_dim][NV][VL] */
+    const float *input;      /* [dim / VL][4 / NV][output_dim][NV][VL] */
+    const float *recurrent;  /* the same */
+    const float *bias;       /* [dim / VL][4][VL] */
     const float *projection; /* [K blocks][panels][depth][panel]; null: no projection */
     float cell_clip, proj_clip; /* 0: none */
 } lstm_layer;
 
-/* Sentences first..end-1 of a packed batch. */
+/* Sentences first..end-1 of a packed batch. The input of the layer is either the packed rows, or
+ * for each packed row the number of a row of ready input products plus bias. */
 typedef struct {
-    const float *gates;    /* input products plus bias, [rows][4 dim], blocked like the weights */
-    const int64_t *index;  /* for each packed row its row of gates; null: the same */
+    const float *rows;     /* [packed rows][output_dim]; null: the index counts */
+    const float *gates;    /* [..][4 dim], blocked like the bias */
+    const int64_t *index;  /* [packed rows] */
     const int64_t *counts; /* sentences active at each step */
     int64_t num_steps, first, end;
     float *h, *c;          /* states, [sentences][output_dim] and [sentences][dim]; move on */
     float *out;            /* [packed rows][output_dim] */
-    float *scratch;        /* (end - first) * dim floats */
+    float *scratch;        /* lstm_scratch_size floats */
 } lstm_job;
+
+/* Rows whose input products are computed together: enough to make use of each weight that is
+ * read, few enough for the products to be in the cache when their step comes. */
+enum { ROWS_TOGETHER = 64 };
+
+/* Floats of scratch that a job needs. */
+static inline int64_t lstm_scratch_size(const lstm_layer *layer, const lstm_job *job) {
+    int64_t sentences = job->end - job->first;
+    int64_t rows = sentences > ROWS_TOGETHER ? sentences : ROWS_TOGETHER;
+    int64_t products = job->rows ? rows * (layer->output_dim + 4 * layer->dim) : 0;
+    return sentences * layer->dim + products;
+}
 
 /* The character responses of the filters of one width. */
 typedef struct {
@@ -38,6 +54,7 @@ typedef struct {
 
 #define DECLARE(isa)                                                                              \
     void lstm_run_##isa(const lstm_layer *, const lstm_job *);                                    \
+    void lstm_inputs_##isa(const lstm_layer *, const float *, int64_t, float *);                  \
     void char_cnn_##isa(const char_filters *, const int64_t *, int64_t, const int64_t *, float *); \
     void gates_forward_##isa(const gates_shape *, float *, const float *, float *, float *);      \
     void gates_backward_##isa(const gates_shape *, const float *, const float *, const float *,   \

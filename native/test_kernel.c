@@ -62,30 +62,37 @@ static void *run_job(void *argument) {
 
 /* w is [4 dim][P], gate-major; gates are [rows][4 dim], gate-major, of which the kernel wants
  * blocks of VL units. */
-static int64_t blocked(int64_t dim, int64_t gate, int64_t unit) {
-    (void)dim;
+static int64_t blocked(int64_t gate, int64_t unit) {
     return (unit / VL) * GATES * VL + gate * VL + unit % VL;
 }
 
-static void test_lstm(void) {
-    int64_t dim = VL * (1 + below(40)), width = VL * (1 + below(6)), steps = 1 + below(6);
-    int has_projection = below(4) > 0;
-    if (!has_projection) width = dim;
-    int64_t sentences = 1 + below(20), num_threads = 1 + below(MAX_THREADS);
-    lstm_layer layer = {.dim = dim, .output_dim = width,
-                        .cell_clip = below(2) ? 0.4f : 0, .proj_clip = below(2) && has_projection ? 0.2f : 0};
-    float *w = floats(GATES * dim * width, 0.3), *p = floats(width * dim, 0.2);
-    float *wb = malloc((size_t)(GATES * dim * width) * sizeof(float));
+static float *blocked_weights(const float *w, int64_t dim, int64_t width) {
+    float *b = malloc((size_t)(GATES * dim * width) * sizeof(float));
     for (int64_t g = 0; g < GATES; g++)
         for (int64_t u = 0; u < dim; u++)
             for (int64_t k = 0; k < width; k++)
-                wb[(u / VL) * GATES * VL * width + (g / NV) * width * NV * VL + k * NV * VL +
-                   (g % NV) * VL + u % VL] = w[(g * dim + u) * width + k];
+                b[(u / VL) * GATES * VL * width + (g / NV) * width * NV * VL + k * NV * VL +
+                  (g % NV) * VL + u % VL] = w[(g * dim + u) * width + k];
+    return b;
+}
+
+static void test_lstm(void) {
+    int64_t dim = VL * (1 + below(40)), width = VL * (1 + below(6)), steps = 1 + below(9);
+    int has_projection = below(4) > 0;
+    if (!has_projection) width = dim;
+    int64_t sentences = 1 + below(below(4) ? 20 : 90), num_threads = 1 + below(MAX_THREADS);
+    lstm_layer layer = {.dim = dim, .output_dim = width,
+                        .cell_clip = below(2) ? 0.4f : 0, .proj_clip = below(2) && has_projection ? 0.2f : 0};
+    float *w = floats(GATES * dim * width, 0.3), *p = floats(width * dim, 0.2);
+    float *wi = floats(GATES * dim * width, 0.3), *bias = floats(GATES * dim, 1);
+    float *wb = blocked_weights(w, dim, width), *wib = blocked_weights(wi, dim, width);
     float *pb = malloc((size_t)(width * dim) * sizeof(float)), *at = pb;
     for (int64_t k = 0; k < dim; k += K_BLOCK)
         for (int64_t c = 0; c < width; c += NV * VL)
             for (int64_t i = k; i < dim && i < k + K_BLOCK; i++)
                 for (int64_t j = c; j < width && j < c + NV * VL; j++) *at++ = p[j * dim + i];
+    layer.input = wib;
+    layer.bias = bias;
     layer.recurrent = wb;
     layer.projection = has_projection ? pb : NULL;
 
@@ -94,11 +101,11 @@ static void test_lstm(void) {
         counts[s] = s ? 1 + below(counts[s - 1]) : sentences; /* never more than the step before */
         rows += counts[s];
     }
-    int use_index = (int)below(2);
-    int64_t table_rows = use_index ? 1 + below(rows) : rows;
+    int use_rows = (int)below(2);
+    int64_t table_rows = 1 + below(rows);
     int64_t *index = malloc((size_t)rows * sizeof(int64_t));
-    for (int64_t i = 0; i < rows; i++) index[i] = use_index ? below(table_rows) : i;
-    float *gates = floats(table_rows * GATES * dim, 2.0);
+    for (int64_t i = 0; i < rows; i++) index[i] = below(table_rows);
+    float *gates = floats(table_rows * GATES * dim, 2.0), *inputs = floats(rows * width, 1);
     float *h = floats(sentences * width, 0.5), *c = floats(sentences * dim, 0.5);
     float *out = floats(rows * width, 0);
 
@@ -110,11 +117,13 @@ static void test_lstm(void) {
     for (int64_t i = 0; i < sentences * dim; i++) cd[i] = c[i];
     for (int64_t s = 0, row = 0; s < steps; row += counts[s], s++)
         for (int64_t b = 0; b < counts[s]; b++) {
-            const float *g = gates + index[row + b] * GATES * dim;
+            const float *g = gates + index[row + b] * GATES * dim, *x = inputs + (row + b) * width;
             for (int64_t u = 0; u < dim; u++) {
                 double z[GATES];
                 for (int64_t q = 0; q < GATES; q++) {
-                    z[q] = g[blocked(dim, q, u)];
+                    z[q] = use_rows ? bias[blocked(q, u)] : g[blocked(q, u)];
+                    for (int64_t k = 0; use_rows && k < width; k++)
+                        z[q] += (double)x[k] * wi[(q * dim + u) * width + k];
                     for (int64_t k = 0; k < width; k++)
                         z[q] += hd[b * width + k] * w[(q * dim + u) * width + k];
                 }
@@ -134,8 +143,9 @@ static void test_lstm(void) {
     pthread_t threads[MAX_THREADS];
     for (int64_t t = 0; t < num_threads; t++) {
         int64_t first = sentences * t / num_threads, end = sentences * (t + 1) / num_threads;
-        jobs[t] = (lstm_job){gates, use_index ? index : NULL, counts, steps, first, end,
-                             h, c, out, floats((end - first) * dim, 0)};
+        jobs[t] = (lstm_job){use_rows ? inputs : NULL, gates, index, counts, steps, first, end,
+                             h, c, out, NULL};
+        jobs[t].scratch = floats(lstm_scratch_size(&layer, &jobs[t]), 0);
         arguments[t][0] = &layer;
         arguments[t][1] = &jobs[t];
         pthread_create(&threads[t], NULL, run_job, arguments[t]);
@@ -147,7 +157,7 @@ static void test_lstm(void) {
     check("lstm out", out, od, rows * width);
     check("lstm h", h, hd, sentences * width);
     check("lstm c", c, cd, sentences * dim);
-    free(w); free(p); free(wb); free(pb); free(counts); free(index); free(gates); free(h); free(c);
+    free(w); free(p); free(wi); free(bias); free(inputs); free(wb); free(wib); free(pb); free(counts); free(index); free(gates); free(h); free(c);
     free(out); free(hd); free(cd); free(od); free(m);
 }
 

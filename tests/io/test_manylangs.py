@@ -98,6 +98,11 @@ def test_each_file_of_the_folder_is_the_same_model(original: Path) -> None:
         assert_same_vectors(Elmo.from_pretrained(original / name), Elmo.from_pretrained(original))
 
 
+def test_zip_as_it_is_published_is_the_model(original: Path, tmp_path: Path) -> None:
+    shutil.make_archive(str(tmp_path / "179"), "zip", original)
+    assert_same_vectors(Elmo.from_pretrained(tmp_path / "179.zip"), Elmo.from_pretrained(original))
+
+
 @pytest.mark.parametrize(
     "config_path",
     ["/home/someone/elmo/configs/cnn.json", "C:\\elmo\\cnn.json", "../../configs/cnn.json",

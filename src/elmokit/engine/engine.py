@@ -23,7 +23,7 @@ from . import int8, native
 from .recurrence import TorchLayer
 from .request import Request
 from .run import PackedRun
-from .spelling import FilterBank, TableEncoder, TorchFilters
+from .spelling import TableEncoder, TorchFilters
 
 log = logging.getLogger(__name__)
 
@@ -125,14 +125,11 @@ class Engine:
         return native.NativeLayer(layer, self.isa) if self.isa else TorchLayer(layer)
 
     def _make_encoder(self, encoder: Any) -> TableEncoder:
-        filters: FilterBank | None = None
-        if encoder.char_cnn is not None:
-            use_native = self.isa is not None
-            filters = (
-                native.NativeFilters(encoder.char_cnn, self.isa)  # type: ignore[arg-type]
-                if use_native
-                else TorchFilters(encoder.char_cnn)
-            )
+        cnn = encoder.char_cnn
+        if cnn is None:
+            return TableEncoder(encoder, None)
+        isa = self.isa
+        filters = native.NativeFilters(cnn, isa, self.each) if isa else TorchFilters(cnn)
         return TableEncoder(encoder, filters)
 
     def forget(self) -> None:

@@ -6,10 +6,11 @@ does the work. Every call names the instruction set, so that tests can run each 
 
 import ctypes
 import sys
+from collections.abc import Callable
 from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -21,19 +22,25 @@ from .spelling import response_table
 ISAS = ("portable", "avx2", "avx512")
 """Instruction sets by their numbers in dispatch.c, the best last."""
 
+MIN_WORDS_A_THREAD = 16
+
 _K_BLOCK = 512  # as in kernel.c
+
+Call: TypeAlias = Callable[[], None]
 
 
 class _Layer(ctypes.Structure):
     _fields_ = [
-        ("dim", c_int64), ("output_dim", c_int64), ("recurrent", c_void_p),
-        ("projection", c_void_p), ("cell_clip", c_float), ("proj_clip", c_float),
+        ("dim", c_int64), ("output_dim", c_int64), ("input", c_void_p), ("recurrent", c_void_p),
+        ("bias", c_void_p), ("projection", c_void_p), ("cell_clip", c_float),
+        ("proj_clip", c_float),
     ]  # fmt: skip
 
 
 class _Job(ctypes.Structure):
     _fields_ = [
-        ("gates", c_void_p), ("index", c_void_p), ("counts", c_void_p), ("num_steps", c_int64),
+        ("rows", c_void_p), ("gates", c_void_p), ("index", c_void_p), ("counts", c_void_p),
+        ("num_steps", c_int64),
         ("first", c_int64), ("end", c_int64), ("h", c_void_p), ("c", c_void_p), ("out", c_void_p),
         ("scratch", c_void_p),
     ]  # fmt: skip
@@ -71,7 +78,10 @@ def library() -> ctypes.CDLL | None:
         c_void_p,
         c_void_p,
     ]
-    for name in ("lstm_run", "char_cnn"):
+    lib.elmokit_lstm_scratch_size.argtypes = [POINTER(_Layer), POINTER(_Job)]
+    lib.elmokit_lstm_scratch_size.restype = c_int64
+    lib.elmokit_lstm_inputs.argtypes = [c_int, POINTER(_Layer), c_void_p, c_int64, c_void_p]
+    for name in ("lstm_run", "lstm_inputs", "char_cnn"):
         getattr(lib, f"elmokit_{name}").restype = None
     return lib
 
@@ -91,32 +101,28 @@ class NativeLayer:
         config = layer.config
         self.isa = ISAS.index(isa)
         lanes = _lanes(self.isa)
-        self.dim, self.output_dim = (
-            _round_up(config.dim, lanes),
-            _round_up(config.projection_dim, lanes),
-        )
+        self.dim = _round_up(config.dim, lanes)
+        self.output_dim = _round_up(config.projection_dim, lanes)
         bias = layer.bias.detach().clone()
         bias[config.dim : 2 * config.dim] += config.forget_bias
-        self.bias = self._block(bias[:, None], lanes)[:, 0]
-        self.input = self._block(layer.input_weight.detach(), lanes).t()
-        recurrent = pad(
-            layer.recurrent_weight.detach(), (0, self.output_dim - config.projection_dim)
-        )
+        self.bias = self._block(bias[:, None], lanes)
+        extra = self.output_dim - config.projection_dim
         panel = _together(self.isa) * lanes
-        blocks = self._block(recurrent, lanes).view(-1, panel, self.output_dim)
-        self.recurrent = blocks.transpose(1, 2).contiguous()
+        self.input, self.recurrent = (
+            self._block(pad(weight.detach(), (0, extra)), lanes)
+            .view(-1, panel, self.output_dim)
+            .transpose(1, 2)
+            .contiguous()
+            for weight in (layer.input_weight, layer.recurrent_weight)
+        )
         self.projection = None
         if layer.projection is not None:
-            self.projection = _pack_projection(
-                pad(
-                    layer.projection.detach(),
-                    (0, self.dim - config.dim, 0, self.output_dim - config.projection_dim),
-                ),
-                panel,
-            )
+            padded = pad(layer.projection.detach(), (0, self.dim - config.dim, 0, extra))
+            self.projection = _pack_projection(padded, panel)
         self.struct = _Layer(
-            self.dim, self.output_dim, self.recurrent.data_ptr(), _pointer(self.projection),
-            config.cell_clip or 0.0, (config.proj_clip or 0.0) if config.projected else 0.0,
+            self.dim, self.output_dim, self.input.data_ptr(), self.recurrent.data_ptr(),
+            self.bias.data_ptr(), _pointer(self.projection), config.cell_clip or 0.0,
+            (config.proj_clip or 0.0) if config.projected else 0.0,
         )  # fmt: skip
 
     def _block(self, weight: Tensor, lanes: int) -> Tensor:
@@ -126,62 +132,85 @@ class NativeLayer:
         gates = gates.view(4, -1, lanes, weight.shape[1]).transpose(0, 1)
         return gates.reshape(4 * self.dim, weight.shape[1]).contiguous()
 
-    def gates(self, x: Tensor) -> Tensor:
-        """The input products of all rows at once."""
-        return torch.addmm(self.bias, x, self.input)
+    def products(self, x: Tensor, out: Tensor) -> None:
+        """The input products plus bias of rows of padded width, to be used by an index."""
+        lib = library()
+        assert lib is not None
+        lib.elmokit_lstm_inputs(self.isa, self.struct, x.data_ptr(), len(x), out.data_ptr())
 
     def recur(
         self,
-        gates: Tensor,
+        rows: Tensor | None,
+        table: Tensor | None,
         index: Tensor | None,
         counts: Tensor,
         h: Tensor,
         c: Tensor,
         out: Tensor,
-        rows: tuple[int, int],
+        sentences: tuple[int, int],
     ) -> None:
-        """Run the sentences `rows` of a packed batch; `h`, `c` and `out` have padded widths."""
+        """Run some sentences of a packed batch; all tensors have padded widths.
+
+        Args:
+            rows: The layer's input, packed; None if there is a table.
+            table: Input products by `products`.
+            index: For each packed row its row of `table`.
+            counts: Sentences active at each step.
+            h: Outputs before the first step; they move on in place.
+            c: Cells before the first step; they move on in place.
+            out: The layer's output, packed.
+            sentences: The first and the end of those to run.
+        """
         lib = library()
         assert lib is not None
-        first, end = rows
-        scratch = torch.empty((end - first) * self.dim)
         job = _Job(
-            gates.data_ptr(), _pointer(index), counts.data_ptr(), len(counts), first, end,
-            h.data_ptr(), c.data_ptr(), out.data_ptr(), scratch.data_ptr(),
+            _pointer(rows), _pointer(table), _pointer(index), counts.data_ptr(), len(counts),
+            *sentences, h.data_ptr(), c.data_ptr(), out.data_ptr(), None,
         )  # fmt: skip
+        scratch = torch.empty(lib.elmokit_lstm_scratch_size(self.struct, job))
+        job.scratch = scratch.data_ptr()
         lib.elmokit_lstm_run(self.isa, self.struct, job)
 
 
 class NativeFilters:
-    """A `FilterBank` by the kernel."""
+    """A `FilterBank` by the kernel.
 
-    def __init__(self, cnn: CharCnn, isa: str) -> None:
+    Args:
+        cnn: The filters.
+        isa: The instruction set.
+        each: Runs calls side by side.
+    """
+
+    def __init__(self, cnn: CharCnn, isa: str, each: Callable[[list[Call]], None]) -> None:
         self.isa = ISAS.index(isa)
+        self.each = each
         lanes = _lanes(self.isa)
         self.num_characters = cnn.embedding.num_embeddings
         self.banks: list[tuple[int, int, Tensor, Tensor]] = []
         for conv in cnn.convolutions:
             assert isinstance(conv, nn.Conv1d) and conv.bias is not None
             extra = _round_up(conv.out_channels, lanes) - conv.out_channels
-            table = pad(response_table(cnn.embedding, conv), (0, extra))
-            self.banks.append((conv.kernel_size[0], conv.out_channels, table.contiguous(),
-                               pad(conv.bias.detach(), (0, extra))))  # fmt: skip
+            table = pad(response_table(cnn.embedding, conv), (0, extra)).contiguous()
+            bias = pad(conv.bias.detach(), (0, extra))
+            self.banks.append((conv.kernel_size[0], conv.out_channels, table, bias))
 
     def __call__(self, characters: Tensor, lengths: Tensor) -> Tensor:
+        low, high = (int(end) for end in torch.aminmax(characters)) if len(characters) else (0, 0)
+        if low < 0 or high >= self.num_characters:
+            raise IndexError(f"character ids {low}..{high} outside 0..{self.num_characters - 1}")
+        out = torch.empty(len(characters), sum(number for _, number, _, _ in self.banks))
+        number = max(1, min(torch.get_num_threads(), len(characters) // MIN_WORDS_A_THREAD))
+        parts = [t.contiguous().chunk(number) for t in (characters, lengths, out)]
+        self.each([partial(self._fill, *part) for part in zip(*parts, strict=True)])
+        return out
+
+    def _fill(self, characters: Tensor, lengths: Tensor, out: Tensor) -> None:
         lib = library()
         assert lib is not None
-        characters, lengths = characters.contiguous(), lengths.contiguous()
-        if (
-            len(characters)
-            and not 0 <= int(characters.min()) <= int(characters.max()) < self.num_characters
-        ):
-            raise IndexError(f"character ids outside 0..{self.num_characters - 1}")
-        num_filters = sum(number for _, number, _, _ in self.banks)
-        out = torch.empty(len(characters), num_filters)
         column = 0
         for width, number, table, bias in self.banks:
             struct = _Filters(
-                width, number, table.shape[2], table.shape[1], characters.shape[1], num_filters,
+                width, number, table.shape[2], table.shape[1], characters.shape[1], out.shape[1],
                 table.data_ptr(), bias.data_ptr(),
             )  # fmt: skip
             lib.elmokit_char_cnn(
@@ -189,7 +218,6 @@ class NativeFilters:
                 out[:, column:].data_ptr(),
             )  # fmt: skip
             column += number
-        return out
 
 
 def _pack_projection(weight: Tensor, panel: int) -> Tensor:

@@ -1,5 +1,6 @@
 """One batch through all layers of both directions, packed, chunk of time by chunk of time."""
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 CHUNK_BYTES = 128 * 2**20
-"""Memory for the gates of one direction in one chunk of time."""
+"""Memory for the gates of one direction, of one chunk of time or of the distinct words."""
 
 MIN_SENTENCES_A_THREAD = 8
 """Fewer would spend their time on reading the weights."""
@@ -58,7 +59,7 @@ class PackedRun:
     def result(self) -> tuple[Tensor, BiLmState]:
         """The vectors (S, tokens, P · directions) and the state after each sentence."""
         states = [self._packed_states(half) for half in range(len(self.orders))]
-        tables = [self._table(half) for half in range(len(self.orders))]
+        tables = self._tables()
         max_rows = CHUNK_BYTES // (16 * self.config.dim)
         for chunk in self.orders[0].chunks(max_rows):
             self._run_chunk(*chunk, states, tables)
@@ -91,12 +92,8 @@ class PackedRun:
         for half in halves:
             self._collect(half, sources[half], inputs[half], 0)
         for j in range(self.request.num_lstm_layers):
-            outputs = []
-            for half in halves:
-                table = tables[half] if j == 0 else None
-                gates = self.layers[half][j].gates(inputs[half]) if table is None else table
-                outputs.append((gates, None if table is None else places[half]))
-            results = self._recur(j, outputs, counts, states)
+            known = tables if j == 0 else [None] * len(tables)
+            results = self._recur(j, inputs, known, places, counts, states)
             for half in halves:
                 skip = j > 0 and self.config.skip_connections
                 inputs[half] = results[half] + inputs[half] if skip else results[half]
@@ -105,21 +102,26 @@ class PackedRun:
     def _recur(
         self,
         j: int,
-        inputs: list[tuple[Tensor, Tensor | None]],
+        inputs: list[Tensor],
+        tables: Sequence[Tensor | None],
+        places: list[Tensor],
         counts: Tensor,
         states: list[list[tuple[Tensor, Tensor]]],
     ) -> list[Tensor]:
         """The outputs of layer j in each direction; the states move on."""
         results, calls = [], []
-        for half, (gates, index) in enumerate(inputs):
+        for half, (x, table, index) in enumerate(zip(inputs, tables, places, strict=True)):
             layer, (h, c) = self.layers[half][j], states[half][j]
             if isinstance(layer, NativeLayer):
-                out = gates.new_empty(int(counts.sum()), layer.output_dim)
+                rows = None if table is not None else _padded(x, layer.output_dim)
+                out = x.new_empty(len(index), layer.output_dim)
                 results.append(out[:, : self.config.projection_dim])
-                for rows in self.ranges:
-                    calls.append(partial(layer.recur, gates, index, counts, h, c, out, rows))
+                for some in self.ranges:
+                    calls.append(partial(layer.recur, rows, table, index, counts, h, c, out, some))
+            elif table is not None:
+                results.append(layer.recur(table, index, counts.tolist(), h, c))
             else:
-                results.append(layer.recur(gates, index, counts.tolist(), h, c))
+                results.append(layer.recur(layer.gates(x), None, counts.tolist(), h, c))
         if calls:
             self.engine.each(calls)
         return results
@@ -146,19 +148,29 @@ class PackedRun:
         for j, layer in enumerate(self.layers[half]):
             h, c = self.state.h[direction, j, self.rows], self.state.c[direction, j, self.rows]
             if isinstance(layer, NativeLayer):
-                h = pad(h, (0, layer.output_dim - h.shape[1])).contiguous()
-                c = pad(c, (0, layer.dim - c.shape[1])).contiguous()
+                h, c = _padded(h, layer.output_dim), _padded(c, layer.dim)
             states.append((h, c))
         return states
 
-    def _table(self, half: int) -> Tensor | None:
-        """The first layer's input products of the distinct words, if that saves work."""
-        if not self.layers[half] or len(self.x) >= len(self.index):
-            return None
-        if len(self.x) * 16 * self.config.dim > CHUNK_BYTES:
-            return None
-        table: Tensor = self.layers[half][0].gates(self.x)
-        return table
+    def _tables(self) -> list[Tensor | None]:
+        """The first layers' input products of the distinct words, if that saves work."""
+        is_large = len(self.x) * 16 * self.config.dim > CHUNK_BYTES
+        if not self.layers[0] or len(self.x) >= len(self.index) or is_large:
+            return [None] * len(self.layers)
+        tables: list[Tensor | None] = []
+        calls = []
+        for layer, *_ in self.layers:
+            if isinstance(layer, NativeLayer):
+                x = _padded(self.x, layer.output_dim)
+                table = x.new_empty(len(x), 4 * layer.dim)
+                parts = zip(x.chunk(len(self.ranges)), table.chunk(len(self.ranges)))
+                calls += [partial(layer.products, *part) for part in parts]
+            else:
+                table = layer.gates(self.x)
+            tables.append(table)
+        if calls:
+            self.engine.each(calls)
+        return tables
 
     def _sentence_ranges(self, lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
         """Sentences for each thread of a direction, about equal in tokens."""
@@ -167,3 +179,8 @@ class PackedRun:
         ends = np.cumsum(np.sort(lengths)[::-1])
         cuts = [int(np.searchsorted(ends, ends[-1] * k / number)) for k in range(number)]
         return [(a, b) for a, b in pairwise([*cuts, len(lengths)]) if b > a]
+
+
+def _padded(t: Tensor, width: int) -> Tensor:
+    """`t` with zeros up to `width` columns, in one piece; as it is if it is that already."""
+    return pad(t, (0, width - t.shape[1])).contiguous() if t.shape[1] < width else t.contiguous()

@@ -73,7 +73,6 @@ class CarriedStates:
             self.state = BiLmState(*grown)
         return BiLmState(self.state.h[:, :, rows], self.state.c[:, :, rows])
 
-    @torch.inference_mode(False)
     def finish(self, rows: Sequence[int], state: BiLmState) -> None:
         self.state.h[:, :, rows] = state.h.detach()
         self.state.c[:, :, rows] = state.c.detach()

@@ -107,13 +107,16 @@ class ElmoCore(nn.Module):
         """What computes the vectors: `native (avx2)`, `torch`, `torch (int8)`."""
         return self._embedder.engine.name
 
-    def clear_cache(self) -> None:
-        """Forget the token vectors that are remembered, and what was prepared of the weights.
+    def clear_cache(self, *, weights: bool = False) -> None:
+        """Forget the token vectors that are remembered from call to call.
 
-        Only needed after a change of weights that torch cannot see, such as `p.data.mul_(2)`.
+        Args:
+            weights: Also what was prepared of the weights. Only needed after a change of them
+                that torch cannot see, such as `p.data.mul_(2)`.
         """
         self._embedder.cache.clear()
-        self._embedder.engine.forget()
+        if weights:
+            self._embedder.engine.forget()
 
     def tokenize(self, inputs: Sentence | Iterable[Sentence]) -> list[list[str]]:
         """The tokens of each sentence, as the model will read them."""

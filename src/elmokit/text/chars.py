@@ -47,17 +47,19 @@ class ByteCharacters:
         self.max_characters = max_characters
 
     def encode(self, words: Sequence[str]) -> NDArray[np.int64]:
+        room = self.max_characters - 2
+        spelled = [_utf8(word)[:room] for word in words]
+        data = np.frombuffer(b"".join(s.ljust(room, b"\0") for s in spelled), dtype=np.uint8)
+        lengths = np.fromiter(map(len, spelled), dtype=np.int64, count=len(spelled))
         rows = np.full((len(words), self.max_characters), PADDING, dtype=np.int64)
         rows[:, 0] = BEGIN_WORD
-        for row, word in zip(rows, words, strict=True):
+        inside = np.arange(room) < lengths[:, None]
+        rows[:, 1:-1][inside] = data.reshape(-1, room)[inside] + np.int64(1)
+        rows[np.arange(len(words)), 1 + lengths] = END_WORD
+        for i, word in enumerate(words):
             if word == self.bos or word == self.eos:
-                row[1] = BEGIN_SENTENCE if word == self.bos else END_SENTENCE
-                row[2] = END_WORD
-                continue
-            data = np.frombuffer(_utf8(word)[: self.max_characters - 2], dtype=np.uint8)
-            row[1 : 1 + len(data)] = data
-            row[1 : 1 + len(data)] += 1
-            row[1 + len(data)] = END_WORD
+                rows[i, 1] = BEGIN_SENTENCE if word == self.bos else END_SENTENCE
+                rows[i, 2:] = [END_WORD] + [PADDING] * (self.max_characters - 3)
         return rows
 
     def is_cropped(self, word: str) -> bool:
