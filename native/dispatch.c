@@ -41,10 +41,18 @@ EXPORT void elmokit_lstm_run(int isa, const lstm_layer *layer, const lstm_job *j
     CHOOSE(isa, lstm_run, layer, job);
 }
 
-/* Input products plus bias of rows, [num_rows][4 dim], as lstm_run reads them by an index. */
-EXPORT void elmokit_lstm_inputs(int isa, const lstm_layer *layer, const float *rows,
-                                int64_t num_rows, float *gates) {
-    CHOOSE(isa, lstm_inputs, layer, rows, num_rows, gates);
+EXPORT void elmokit_linear(int isa, const linear_layer *layer, const float *x, int64_t num_rows,
+                           float *out) {
+    CHOOSE(isa, linear, layer, x, num_rows, out);
+}
+
+EXPORT void elmokit_highway(int isa, int64_t num_rows, int64_t dim, const float *products,
+                            float *x) {
+    CHOOSE(isa, highway, num_rows, dim, products, x);
+}
+
+EXPORT void elmokit_activate(int isa, int64_t n, int is_tanh, float *x) {
+    CHOOSE(isa, activate, n, is_tanh, x);
 }
 
 EXPORT void elmokit_char_cnn(int isa, const char_filters *filters, const int64_t *characters,

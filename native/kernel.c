@@ -212,33 +212,65 @@ static void cells(const lstm_layer *layer, const lstm_job *job, const float *gat
     }
 }
 
-/* NV gates of a few rows: bias + x W_input. */
-INLINE void input_block(int mr, const float *x, int64_t depth, const float *bias, const float *w,
-                        float *gates, int64_t width) {
+/* A panel of columns of a few rows: out = start + x W, where start is the bias or the sums so far. */
+INLINE void linear_block(int mr, const float *x, int64_t ldx, const float *start, int64_t lds,
+                         const float *w, int64_t depth, float *out, int64_t ldo) {
     vec acc[MR][NV];
 #pragma GCC unroll 8
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < NV; v++) acc[r][v] = load(bias + v * VL);
-    multiply(mr, NV, acc, x, depth, w, depth);
+        for (int v = 0; v < NV; v++) acc[r][v] = load(start + r * lds + v * VL);
+    multiply(mr, NV, acc, x, ldx, w, depth);
 #pragma GCC unroll 8
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < NV; v++) store(gates + r * width + v * VL, acc[r][v]);
+        for (int v = 0; v < NV; v++) store(out + r * ldo + v * VL, acc[r][v]);
 }
 
-/* The input products of rows x, [num_rows][output_dim]. */
-static void input_products(const lstm_layer *layer, const float *x, int64_t num_rows,
-                           float *gates) {
-    const int64_t width = GATES * layer->dim, depth = layer->output_dim;
+/* out = bias + x W for a few rows; W is [K blocks][panels][depth][PANEL]. */
+static void linear_rows(const linear_layer *layer, const float *x, int64_t num_rows, float *out) {
+    const int64_t width = layer->output_dim, dim = layer->input_dim;
     const int block = block_size(num_rows);
-    const float *w = layer->input;
-    for (int64_t column = 0; column < width; column += PANEL, w += depth * PANEL)
-        for (int64_t b = 0; b < num_rows; b += block) {
-            int mr = num_rows - b < block ? (int)(num_rows - b) : block;
-            FOR_ROWS(mr, input_block(R, x + b * depth, depth, layer->bias + column, w,
-                                     gates + b * width + column, width))
+    const float *w = layer->weight;
+    for (int64_t k = 0; k < dim; k += K_BLOCK) {
+        int64_t depth = dim - k < K_BLOCK ? dim - k : K_BLOCK;
+        for (int64_t column = 0; column < width; column += PANEL, w += depth * PANEL)
+            for (int64_t b = 0; b < num_rows; b += block) {
+                int mr = num_rows - b < block ? (int)(num_rows - b) : block;
+                float *sums = out + b * width + column;
+                const float *start = k ? sums : layer->bias + column;
+                FOR_ROWS(mr, linear_block(R, x + b * dim + k, dim, start, k ? width : 0, w, depth,
+                                          sums, width))
+            }
+    }
+}
+
+void SUFFIX(linear)(const linear_layer *layer, const float *x, int64_t num_rows, float *out) {
+    for (int64_t row = 0; row < num_rows; row += ROWS_TOGETHER) {
+        int64_t n = num_rows - row < ROWS_TOGETHER ? num_rows - row : ROWS_TOGETHER;
+        linear_rows(layer, x + row * layer->input_dim, n, out + row * layer->output_dim);
+    }
+}
+
+/* x = g relu(t) + (1 - g) x with g = σ(c), where each row of the products holds t, then c. */
+void SUFFIX(highway)(int64_t num_rows, int64_t dim, const float *products, float *x) {
+    const vec one = all(1.0f);
+    for (int64_t row = 0; row < num_rows; row++, products += 2 * dim, x += dim)
+        for (int64_t j = 0; j < dim; j += VL) {
+            int64_t n = dim - j;
+            vec t = most(load_some(products + j, n), all(0.0f)), before = load_some(x + j, n);
+            vec gate = one / (one + exp28(-load_some(products + dim + j, n)));
+            store_some(x + j, before + gate * (t - before), n);
         }
+}
+
+void SUFFIX(activate)(int64_t n, int is_tanh, float *x) {
+    const vec one = all(1.0f);
+    for (int64_t j = 0; j < n; j += VL) {
+        vec v = load_some(x + j, n - j);
+        v = is_tanh ? all(2.0f) / (one + exp28(-2.0f * v)) - one : most(v, all(0.0f));
+        store_some(x + j, v, n - j);
+    }
 }
 
 /* A last panel of fewer vectors, which only odd sizes have: one row and vector at a time. */
@@ -278,14 +310,6 @@ static void project(const lstm_layer *layer, const float *m, int64_t num_rows, f
     }
 }
 
-void SUFFIX(lstm_inputs)(const lstm_layer *layer, const float *rows, int64_t num_rows,
-                         float *gates) {
-    for (int64_t row = 0; row < num_rows; row += ROWS_TOGETHER) {
-        int64_t n = num_rows - row < ROWS_TOGETHER ? num_rows - row : ROWS_TOGETHER;
-        input_products(layer, rows + row * layer->output_dim, n, gates + row * GATES * layer->dim);
-    }
-}
-
 /* One step of the job's sentences, whose first packed row is `out`'s first. */
 static void step(const lstm_layer *layer, const lstm_job *job, const float *gates,
                  const int64_t *index, int64_t num_rows, float *m, float *out) {
@@ -297,6 +321,10 @@ static void step(const lstm_layer *layer, const lstm_job *job, const float *gate
     }
     memcpy(job->h + job->first * layer->output_dim, out,
            (size_t)(num_rows * layer->output_dim) * sizeof(float));
+    if (job->adds_input) { /* the residual, which the state does not hold */
+        const float *x = job->rows + (out - job->out);
+        for (int64_t i = 0; i < num_rows * layer->output_dim; i++) out[i] += x[i];
+    }
 }
 
 /* The job's sentences that are active at a step. */
@@ -324,7 +352,7 @@ void SUFFIX(lstm_run)(const lstm_layer *layer, const lstm_job *job) {
             total += n;
             at += job->counts[end];
         }
-        input_products(layer, x, total, gates);
+        linear_rows(&layer->input, x, total, gates);
         for (int64_t done = 0; s < end; s++) {
             int64_t n = rows_at(job, s);
             step(layer, job, gates + done * GATES * layer->dim, NULL, n, m, job->out + row * width);

@@ -4,12 +4,18 @@
 
 #include <stdint.h>
 
+/* out = bias + x W; the output is a multiple of the panel. */
+typedef struct {
+    int64_t input_dim, output_dim;
+    const float *weight; /* [K blocks][panels][depth][panel] */
+    const float *bias;
+} linear_layer;
+
 /* One layer of one direction, its dimensions padded to whole vectors. */
 typedef struct {
     int64_t dim, output_dim;
-    const float *input;      /* [dim / VL][4 / NV][output_dim][NV][VL] */
-    const float *recurrent;  /* the same */
-    const float *bias;       /* [dim / VL][4][VL] */
+    linear_layer input;      /* to [dim / VL][4 gates][VL] */
+    const float *recurrent;  /* [dim / VL][4 / NV][output_dim][NV][VL] */
     const float *projection; /* [K blocks][panels][depth][panel]; null: no projection */
     float cell_clip, proj_clip; /* 0: none */
 } lstm_layer;
@@ -22,6 +28,7 @@ typedef struct {
     const int64_t *index;  /* [packed rows] */
     const int64_t *counts; /* sentences active at each step */
     int64_t num_steps, first, end;
+    int64_t adds_input;    /* whether the rows are added to the output (not to the state) */
     float *h, *c;          /* states, [sentences][output_dim] and [sentences][dim]; move on */
     float *out;            /* [packed rows][output_dim] */
     float *scratch;        /* lstm_scratch_size floats */
@@ -54,7 +61,9 @@ typedef struct {
 
 #define DECLARE(isa)                                                                              \
     void lstm_run_##isa(const lstm_layer *, const lstm_job *);                                    \
-    void lstm_inputs_##isa(const lstm_layer *, const float *, int64_t, float *);                  \
+    void linear_##isa(const linear_layer *, const float *, int64_t, float *);                     \
+    void highway_##isa(int64_t, int64_t, const float *, float *);                                 \
+    void activate_##isa(int64_t, int, float *);                                                   \
     void char_cnn_##isa(const char_filters *, const int64_t *, int64_t, const int64_t *, float *); \
     void gates_forward_##isa(const gates_shape *, float *, const float *, float *, float *);      \
     void gates_backward_##isa(const gates_shape *, const float *, const float *, const float *,   \

@@ -12,6 +12,9 @@
 enum { GATES = 4, K_BLOCK = 512, MAX_THREADS = 4 };
 
 void SUFFIX(lstm_run)(const lstm_layer *, const lstm_job *);
+void SUFFIX(linear)(const linear_layer *, const float *, int64_t, float *);
+void SUFFIX(highway)(int64_t, int64_t, const float *, float *);
+void SUFFIX(activate)(int64_t, int, float *);
 void SUFFIX(char_cnn)(const char_filters *, const int64_t *, int64_t, const int64_t *, float *);
 void SUFFIX(gates_forward)(const gates_shape *, float *, const float *, float *, float *);
 void SUFFIX(gates_backward)(const gates_shape *, const float *, const float *, const float *,
@@ -66,13 +69,32 @@ static int64_t blocked(int64_t gate, int64_t unit) {
     return (unit / VL) * GATES * VL + gate * VL + unit % VL;
 }
 
-static float *blocked_weights(const float *w, int64_t dim, int64_t width) {
+/* [output][input] as [K blocks][panels][depth][panel]. */
+static float *packed(const float *w, int64_t output, int64_t input) {
+    float *b = malloc((size_t)(output * input) * sizeof(float)), *at = b;
+    for (int64_t k = 0; k < input; k += K_BLOCK)
+        for (int64_t c = 0; c < output; c += NV * VL)
+            for (int64_t i = k; i < input && i < k + K_BLOCK; i++)
+                for (int64_t j = c; j < output && j < c + NV * VL; j++) *at++ = w[j * input + i];
+    return b;
+}
+
+/* [gate][unit][input] as [unit block][gate][lane][input]. */
+static float *blocked_rows(const float *w, int64_t dim, int64_t width) {
     float *b = malloc((size_t)(GATES * dim * width) * sizeof(float));
     for (int64_t g = 0; g < GATES; g++)
         for (int64_t u = 0; u < dim; u++)
-            for (int64_t k = 0; k < width; k++)
-                b[(u / VL) * GATES * VL * width + (g / NV) * width * NV * VL + k * NV * VL +
-                  (g % NV) * VL + u % VL] = w[(g * dim + u) * width + k];
+            memcpy(b + blocked(g, u) * width, w + (g * dim + u) * width, (size_t)width * sizeof(float));
+    return b;
+}
+
+/* The same as [unit block][4 / NV][input][NV][VL]. */
+static float *blocked_weights(const float *w, int64_t dim, int64_t width) {
+    float *rows = blocked_rows(w, dim, width), *b = malloc((size_t)(GATES * dim * width) * sizeof(float));
+    for (int64_t row = 0; row < GATES * dim; row++)
+        for (int64_t k = 0; k < width; k++)
+            b[row / (NV * VL) * (NV * VL) * width + k * NV * VL + row % (NV * VL)] = rows[row * width + k];
+    free(rows);
     return b;
 }
 
@@ -85,14 +107,11 @@ static void test_lstm(void) {
                         .cell_clip = below(2) ? 0.4f : 0, .proj_clip = below(2) && has_projection ? 0.2f : 0};
     float *w = floats(GATES * dim * width, 0.3), *p = floats(width * dim, 0.2);
     float *wi = floats(GATES * dim * width, 0.3), *bias = floats(GATES * dim, 1);
-    float *wb = blocked_weights(w, dim, width), *wib = blocked_weights(wi, dim, width);
-    float *pb = malloc((size_t)(width * dim) * sizeof(float)), *at = pb;
-    for (int64_t k = 0; k < dim; k += K_BLOCK)
-        for (int64_t c = 0; c < width; c += NV * VL)
-            for (int64_t i = k; i < dim && i < k + K_BLOCK; i++)
-                for (int64_t j = c; j < width && j < c + NV * VL; j++) *at++ = p[j * dim + i];
-    layer.input = wib;
-    layer.bias = bias;
+    float *wb = blocked_weights(w, dim, width), *wir = blocked_rows(wi, dim, width);
+    float *wib = packed(wir, GATES * dim, width);
+    free(wir);
+    float *pb = packed(p, width, dim);
+    layer.input = (linear_layer){width, GATES * dim, wib, bias};
     layer.recurrent = wb;
     layer.projection = has_projection ? pb : NULL;
 
@@ -101,7 +120,7 @@ static void test_lstm(void) {
         counts[s] = s ? 1 + below(counts[s - 1]) : sentences; /* never more than the step before */
         rows += counts[s];
     }
-    int use_rows = (int)below(2);
+    int use_rows = (int)below(2), adds_input = use_rows && below(2);
     int64_t table_rows = 1 + below(rows);
     int64_t *index = malloc((size_t)rows * sizeof(int64_t));
     for (int64_t i = 0; i < rows; i++) index[i] = below(table_rows);
@@ -134,7 +153,8 @@ static void test_lstm(void) {
             for (int64_t j = 0; j < width; j++) {
                 double sum = has_projection ? 0 : m[j];
                 for (int64_t u = 0; has_projection && u < dim; u++) sum += m[u] * p[j * dim + u];
-                od[(row + b) * width + j] = hd[b * width + j] = clip(sum, layer.proj_clip);
+                hd[b * width + j] = clip(sum, layer.proj_clip);
+                od[(row + b) * width + j] = hd[b * width + j] + (adds_input ? x[j] : 0);
             }
         }
 
@@ -144,7 +164,7 @@ static void test_lstm(void) {
     for (int64_t t = 0; t < num_threads; t++) {
         int64_t first = sentences * t / num_threads, end = sentences * (t + 1) / num_threads;
         jobs[t] = (lstm_job){use_rows ? inputs : NULL, gates, index, counts, steps, first, end,
-                             h, c, out, NULL};
+                             adds_input, h, c, out, NULL};
         jobs[t].scratch = floats(lstm_scratch_size(&layer, &jobs[t]), 0);
         arguments[t][0] = &layer;
         arguments[t][1] = &jobs[t];
@@ -187,6 +207,41 @@ static void test_char_cnn(void) {
     SUFFIX(char_cnn)(&bank, ids, words, lengths, out);
     check("char cnn", out, want, words * stride);
     free(table); free(bias); free(out); free(ids); free(lengths); free(want);
+}
+
+static void test_linear(void) {
+    int64_t input = 1 + below(1200), output = NV * VL * (1 + below(5)), rows = 1 + below(80);
+    float *w = floats(output * input, 0.1), *bias = floats(output, 1), *x = floats(rows * input, 1);
+    float *wb = packed(w, output, input), *out = floats(rows * output, 0);
+    double *want = malloc((size_t)(rows * output) * sizeof(double));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < output; j++) {
+            double sum = bias[j];
+            for (int64_t i = 0; i < input; i++) sum += (double)x[r * input + i] * w[j * input + i];
+            want[r * output + j] = sum;
+        }
+    SUFFIX(linear)(&(linear_layer){input, output, wb, bias}, x, rows, out);
+    check("linear", out, want, rows * output);
+    free(w); free(bias); free(x); free(wb); free(out); free(want);
+}
+
+static void test_highway(void) {
+    int64_t rows = 1 + below(5), dim = 1 + below(70), n = rows * dim;
+    int is_tanh = (int)below(2);
+    float *products = floats(2 * n, 3), *x = floats(n, 1), *y = floats(n, 3);
+    double *want = malloc((size_t)n * sizeof(double)), *active = malloc((size_t)n * sizeof(double));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < dim; j++) {
+            const float *p = products + 2 * r * dim;
+            double gate = sigma(p[dim + j]);
+            want[r * dim + j] = gate * fmax(p[j], 0) + (1 - gate) * x[r * dim + j];
+        }
+    for (int64_t i = 0; i < n; i++) active[i] = is_tanh ? tanh(y[i]) : fmax(y[i], 0);
+    SUFFIX(highway)(rows, dim, products, x);
+    SUFFIX(activate)(n, is_tanh, y);
+    check("highway", x, want, n);
+    check("activation", y, active, n);
+    free(products); free(x); free(y); free(want); free(active);
 }
 
 /* The backward pass against central differences of a double-precision forward pass. */
@@ -234,9 +289,11 @@ int main(void) {
     enum { ROUNDS = 200 };
     for (int i = 0; i < ROUNDS; i++) {
         test_lstm();
+        test_linear();
         test_char_cnn();
+        test_highway();
         test_gates();
     }
-    printf("%d vectors of %d floats: %d passed, %d failed\n", NV, VL, 3 * ROUNDS - failures, failures);
+    printf("%d vectors of %d floats: %d passed, %d failed\n", NV, VL, 5 * ROUNDS - failures, failures);
     return failures > 0;
 }

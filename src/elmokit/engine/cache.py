@@ -3,8 +3,11 @@
 import threading
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from .rows import take
 
 
 class _Generation:
@@ -57,21 +60,22 @@ class WordCache:
             rows = [young.rows.get(word, -1) for word in words]
             missing = [i for i, row in enumerate(rows) if row < 0]
             if not missing and young.vectors is not None:
-                return young.vectors[rows]
+                return take(young.vectors, np.array(rows))
             rows_in_old = [old.rows.get(words[i], -1) for i in missing]
             found = [i for i, row in zip(missing, rows_in_old, strict=True) if row >= 0]
-            parts = [(source, at, source.vectors[at_rows]) for source, at, at_rows in (
+            parts = [(at, take(source.vectors, np.array(at_rows))) for source, at, at_rows in (
                 (young, [i for i, row in enumerate(rows) if row >= 0], [r for r in rows if r >= 0]),
                 (old, found, [r for r in rows_in_old if r >= 0]),
             ) if at and source.vectors is not None]  # fmt: skip
         unknown = sorted(set(missing) - set(found))
-        fresh = compute([words[i] for i in unknown]) if unknown else parts[0][2][:0]
-        result = fresh.new_empty(len(words), fresh.shape[1])
-        result[unknown] = fresh
-        for _, at, vectors in parts:
-            result[at] = vectors
+        if unknown:
+            parts.append((unknown, compute([words[i] for i in unknown])))
+        result = parts[0][1]
+        if len(parts) > 1:
+            places = np.argsort(np.concatenate([at for at, _ in parts]))
+            result = take(torch.cat([vectors for _, vectors in parts]), places)
         with self._lock:
-            self._remember([words[i] for i in missing], result[missing])
+            self._remember([words[i] for i in missing], take(result, np.array(missing)))
         return result
 
     def _remember(self, words: list[str], vectors: Tensor) -> None:
@@ -80,4 +84,4 @@ class WordCache:
             self._young, self._old = _Generation(), self._young
         new = [i for i, word in enumerate(words) if word not in self._young.rows]
         with torch.inference_mode(False), torch.no_grad():
-            self._young.add([words[i] for i in new], vectors[new])
+            self._young.add([words[i] for i in new], take(vectors, np.array(new, dtype=np.int64)))

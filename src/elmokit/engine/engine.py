@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..errors import ConfigError
-from ..nn import BiLm, BiLmState, ProjectedLstm, TokenIds
+from ..nn import BiLm, BiLmState, ProjectedLstm, TokenEncoder, TokenIds
 from . import int8, native
+from .native_encoder import NativeEncoder
 from .recurrence import TorchLayer
 from .request import Request
 from .run import PackedRun
-from .spelling import TableEncoder, TorchFilters
+from .spelling import TableEncoder
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +72,9 @@ class Engine:
 
     def token_vectors(self, ids: TokenIds) -> Tensor:
         """x_k of each word, (N, P)."""
-        encoder: TableEncoder = self._prepare("encoder", self.bilm.encoder, self._make_encoder)
-        return encoder(ids)
+        encoder = self._prepare("encoder", self.bilm.encoder, self._make_encoder)
+        x: Tensor = encoder(ids)
+        return x
 
     def run(
         self,
@@ -106,7 +108,7 @@ class Engine:
         stack = self.bilm.backward_lm if direction else self.bilm.forward_lm
         return self._prepare((direction, number), stack.layers[number], self._make_layer)
 
-    def each(self, calls: Sequence[Callable[[], None]]) -> None:
+    def each(self, calls: Sequence[Callable[[], object]]) -> None:
         """Run the calls, side by side as far as torch's number of threads allows."""
         threads = torch.get_num_threads()
         if threads == 1 or len(calls) == 1:
@@ -114,7 +116,13 @@ class Engine:
                 call()
             return
         pool = self._threads(threads)
-        futures = [pool.submit(call) for call in calls[1:]]
+        is_inference = torch.is_inference_mode_enabled()  # which holds for one thread alone
+
+        def run(call: Callable[[], object]) -> None:
+            with torch.inference_mode(is_inference):
+                call()
+
+        futures = [pool.submit(run, call) for call in calls[1:]]
         calls[0]()
         for future in futures:
             future.result()
@@ -122,15 +130,12 @@ class Engine:
     def _make_layer(self, layer: ProjectedLstm) -> Any:
         if self.precision == "int8":
             return int8.Int8Layer(layer)
-        return native.NativeLayer(layer, self.isa) if self.isa else TorchLayer(layer)
+        return native.NativeLayer(layer, native.Kernel(self.isa)) if self.isa else TorchLayer(layer)
 
-    def _make_encoder(self, encoder: Any) -> TableEncoder:
-        cnn = encoder.char_cnn
-        if cnn is None:
-            return TableEncoder(encoder, None)
-        isa = self.isa
-        filters = native.NativeFilters(cnn, isa, self.each) if isa else TorchFilters(cnn)
-        return TableEncoder(encoder, filters)
+    def _make_encoder(self, encoder: TokenEncoder) -> Callable[[TokenIds], Tensor]:
+        if self.isa is not None:
+            return NativeEncoder(encoder, native.Kernel(self.isa), self.each)
+        return TableEncoder(encoder)
 
     def forget(self) -> None:
         """Prepare everything anew at the next call."""

@@ -6,47 +6,45 @@ does the work. Every call names the instruction set, so that tests can run each 
 
 import ctypes
 import sys
-from collections.abc import Callable
 from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
 
-from ..nn import CharCnn, ProjectedLstm
-from .spelling import response_table
+from ..nn import ProjectedLstm
 
 ISAS = ("portable", "avx2", "avx512")
 """Instruction sets by their numbers in dispatch.c, the best last."""
 
-MIN_WORDS_A_THREAD = 16
-
 _K_BLOCK = 512  # as in kernel.c
 
-Call: TypeAlias = Callable[[], None]
+
+class _Linear(ctypes.Structure):
+    _fields_ = [
+        ("input_dim", c_int64), ("output_dim", c_int64), ("weight", c_void_p), ("bias", c_void_p),
+    ]  # fmt: skip
 
 
 class _Layer(ctypes.Structure):
     _fields_ = [
-        ("dim", c_int64), ("output_dim", c_int64), ("input", c_void_p), ("recurrent", c_void_p),
-        ("bias", c_void_p), ("projection", c_void_p), ("cell_clip", c_float),
-        ("proj_clip", c_float),
+        ("dim", c_int64), ("output_dim", c_int64), ("input", _Linear), ("recurrent", c_void_p),
+        ("projection", c_void_p), ("cell_clip", c_float), ("proj_clip", c_float),
     ]  # fmt: skip
 
 
 class _Job(ctypes.Structure):
     _fields_ = [
         ("rows", c_void_p), ("gates", c_void_p), ("index", c_void_p), ("counts", c_void_p),
-        ("num_steps", c_int64),
-        ("first", c_int64), ("end", c_int64), ("h", c_void_p), ("c", c_void_p), ("out", c_void_p),
+        ("num_steps", c_int64), ("first", c_int64), ("end", c_int64), ("adds_input", c_int64),
+        ("h", c_void_p), ("c", c_void_p), ("out", c_void_p),
         ("scratch", c_void_p),
     ]  # fmt: skip
 
 
-class _Filters(ctypes.Structure):
+class Filters(ctypes.Structure):
     _fields_ = [
         ("width", c_int64), ("num_filters", c_int64), ("num_padded", c_int64),
         ("num_characters", c_int64), ("max_characters", c_int64), ("stride", c_int64),
@@ -72,7 +70,7 @@ def library() -> ctypes.CDLL | None:
     lib.elmokit_lstm_run.argtypes = [c_int, POINTER(_Layer), POINTER(_Job)]
     lib.elmokit_char_cnn.argtypes = [
         c_int,
-        POINTER(_Filters),
+        POINTER(Filters),
         c_void_p,
         c_int64,
         c_void_p,
@@ -80,8 +78,10 @@ def library() -> ctypes.CDLL | None:
     ]
     lib.elmokit_lstm_scratch_size.argtypes = [POINTER(_Layer), POINTER(_Job)]
     lib.elmokit_lstm_scratch_size.restype = c_int64
-    lib.elmokit_lstm_inputs.argtypes = [c_int, POINTER(_Layer), c_void_p, c_int64, c_void_p]
-    for name in ("lstm_run", "lstm_inputs", "char_cnn"):
+    lib.elmokit_linear.argtypes = [c_int, POINTER(_Linear), c_void_p, c_int64, c_void_p]
+    lib.elmokit_highway.argtypes = [c_int, c_int64, c_int64, c_void_p, c_void_p]
+    lib.elmokit_activate.argtypes = [c_int, c_int64, c_int, c_void_p]
+    for name in ("lstm_run", "linear", "highway", "activate", "char_cnn"):
         getattr(lib, f"elmokit_{name}").restype = None
     return lib
 
@@ -94,49 +94,78 @@ def available() -> tuple[str, ...]:
     return tuple(isa for i, isa in enumerate(ISAS) if lib.elmokit_vector_length(i) > 0)
 
 
+class Kernel:
+    """The kernel with one instruction set."""
+
+    def __init__(self, isa: str) -> None:
+        loaded = library()
+        assert loaded is not None
+        self.lib = loaded
+        self.isa = ISAS.index(isa)
+        self.lanes = int(loaded.elmokit_vector_length(self.isa))
+        self.panel = int(loaded.elmokit_vectors_together(self.isa)) * self.lanes
+
+    def round_up(self, n: int, multiple: int = 0) -> int:
+        """`n` as a whole number of vectors, or of `multiple`."""
+        multiple = multiple or self.lanes
+        return -(-n // multiple) * multiple
+
+
+class NativeLinear:
+    """x W + b for contiguous rows of `input_dim`; the output may be padded with zeros."""
+
+    def __init__(self, kernel: Kernel, weight: Tensor, bias: Tensor) -> None:
+        self.kernel = kernel
+        self.output_dim = kernel.round_up(len(weight), kernel.panel)
+        self.weight = pack(pad(weight, (0, 0, 0, self.output_dim - len(weight))), kernel.panel)
+        self.bias = pad(bias, (0, self.output_dim - len(weight)))
+        self.struct = _Linear(
+            weight.shape[1], self.output_dim, self.weight.data_ptr(), self.bias.data_ptr()
+        )
+
+    def __call__(self, x: Tensor, out: Tensor) -> Tensor:
+        """Fill `out`, (N, output_dim), and return it."""
+        kernel = self.kernel
+        kernel.lib.elmokit_linear(kernel.isa, self.struct, x.data_ptr(), len(x), out.data_ptr())
+        return out
+
+
 class NativeLayer:
     """A `ProjectedLstm` packed for the kernel, its sizes padded to whole vectors."""
 
-    def __init__(self, layer: ProjectedLstm, isa: str) -> None:
+    def __init__(self, layer: ProjectedLstm, kernel: Kernel) -> None:
         config = layer.config
-        self.isa = ISAS.index(isa)
-        lanes = _lanes(self.isa)
-        self.dim = _round_up(config.dim, lanes)
-        self.output_dim = _round_up(config.projection_dim, lanes)
+        self.kernel = kernel
+        self.dim = kernel.round_up(config.dim)
+        self.output_dim = kernel.round_up(config.projection_dim)
+        extra = self.output_dim - config.projection_dim
         bias = layer.bias.detach().clone()
         bias[config.dim : 2 * config.dim] += config.forget_bias
-        self.bias = self._block(bias[:, None], lanes)
-        extra = self.output_dim - config.projection_dim
-        panel = _together(self.isa) * lanes
-        self.input, self.recurrent = (
-            self._block(pad(weight.detach(), (0, extra)), lanes)
-            .view(-1, panel, self.output_dim)
-            .transpose(1, 2)
-            .contiguous()
-            for weight in (layer.input_weight, layer.recurrent_weight)
+        # The input products of a layer are those of a linear map to [unit block][gate][lane].
+        self.products = NativeLinear(
+            kernel,
+            self._block(pad(layer.input_weight.detach(), (0, extra))),
+            self._block(bias[:, None])[:, 0],
         )
+        recurrent = self._block(pad(layer.recurrent_weight.detach(), (0, extra)))
+        blocks = recurrent.view(-1, kernel.panel, self.output_dim)
+        self.recurrent = blocks.transpose(1, 2).contiguous()
         self.projection = None
         if layer.projection is not None:
             padded = pad(layer.projection.detach(), (0, self.dim - config.dim, 0, extra))
-            self.projection = _pack_projection(padded, panel)
+            self.projection = pack(padded, kernel.panel)
         self.struct = _Layer(
-            self.dim, self.output_dim, self.input.data_ptr(), self.recurrent.data_ptr(),
-            self.bias.data_ptr(), _pointer(self.projection), config.cell_clip or 0.0,
+            self.dim, self.output_dim, self.products.struct, self.recurrent.data_ptr(),
+            pointer(self.projection), config.cell_clip or 0.0,
             (config.proj_clip or 0.0) if config.projected else 0.0,
         )  # fmt: skip
 
-    def _block(self, weight: Tensor, lanes: int) -> Tensor:
+    def _block(self, weight: Tensor) -> Tensor:
         """Rows i, f, g, o as [unit block][gate][lane]."""
         gates = weight.view(4, -1, weight.shape[1])
         gates = pad(gates, (0, 0, 0, self.dim - gates.shape[1]))
-        gates = gates.view(4, -1, lanes, weight.shape[1]).transpose(0, 1)
+        gates = gates.view(4, -1, self.kernel.lanes, weight.shape[1]).transpose(0, 1)
         return gates.reshape(4 * self.dim, weight.shape[1]).contiguous()
-
-    def products(self, x: Tensor, out: Tensor) -> None:
-        """The input products plus bias of rows of padded width, to be used by an index."""
-        lib = library()
-        assert lib is not None
-        lib.elmokit_lstm_inputs(self.isa, self.struct, x.data_ptr(), len(x), out.data_ptr())
 
     def recur(
         self,
@@ -148,6 +177,7 @@ class NativeLayer:
         c: Tensor,
         out: Tensor,
         sentences: tuple[int, int],
+        adds_input: bool,
     ) -> None:
         """Run some sentences of a packed batch; all tensors have padded widths.
 
@@ -160,68 +190,20 @@ class NativeLayer:
             c: Cells before the first step; they move on in place.
             out: The layer's output, packed.
             sentences: The first and the end of those to run.
+            adds_input: Whether `rows` are added to the output, as a residual.
         """
-        lib = library()
-        assert lib is not None
+        lib = self.kernel.lib
         job = _Job(
-            _pointer(rows), _pointer(table), _pointer(index), counts.data_ptr(), len(counts),
-            *sentences, h.data_ptr(), c.data_ptr(), out.data_ptr(), None,
+            pointer(rows), pointer(table), pointer(index), counts.data_ptr(), len(counts),
+            *sentences, adds_input, h.data_ptr(), c.data_ptr(), out.data_ptr(), None,
         )  # fmt: skip
         scratch = torch.empty(lib.elmokit_lstm_scratch_size(self.struct, job))
         job.scratch = scratch.data_ptr()
-        lib.elmokit_lstm_run(self.isa, self.struct, job)
+        lib.elmokit_lstm_run(self.kernel.isa, self.struct, job)
 
 
-class NativeFilters:
-    """A `FilterBank` by the kernel.
-
-    Args:
-        cnn: The filters.
-        isa: The instruction set.
-        each: Runs calls side by side.
-    """
-
-    def __init__(self, cnn: CharCnn, isa: str, each: Callable[[list[Call]], None]) -> None:
-        self.isa = ISAS.index(isa)
-        self.each = each
-        lanes = _lanes(self.isa)
-        self.num_characters = cnn.embedding.num_embeddings
-        self.banks: list[tuple[int, int, Tensor, Tensor]] = []
-        for conv in cnn.convolutions:
-            assert isinstance(conv, nn.Conv1d) and conv.bias is not None
-            extra = _round_up(conv.out_channels, lanes) - conv.out_channels
-            table = pad(response_table(cnn.embedding, conv), (0, extra)).contiguous()
-            bias = pad(conv.bias.detach(), (0, extra))
-            self.banks.append((conv.kernel_size[0], conv.out_channels, table, bias))
-
-    def __call__(self, characters: Tensor, lengths: Tensor) -> Tensor:
-        low, high = (int(end) for end in torch.aminmax(characters)) if len(characters) else (0, 0)
-        if low < 0 or high >= self.num_characters:
-            raise IndexError(f"character ids {low}..{high} outside 0..{self.num_characters - 1}")
-        out = torch.empty(len(characters), sum(number for _, number, _, _ in self.banks))
-        number = max(1, min(torch.get_num_threads(), len(characters) // MIN_WORDS_A_THREAD))
-        parts = [t.contiguous().chunk(number) for t in (characters, lengths, out)]
-        self.each([partial(self._fill, *part) for part in zip(*parts, strict=True)])
-        return out
-
-    def _fill(self, characters: Tensor, lengths: Tensor, out: Tensor) -> None:
-        lib = library()
-        assert lib is not None
-        column = 0
-        for width, number, table, bias in self.banks:
-            struct = _Filters(
-                width, number, table.shape[2], table.shape[1], characters.shape[1], out.shape[1],
-                table.data_ptr(), bias.data_ptr(),
-            )  # fmt: skip
-            lib.elmokit_char_cnn(
-                self.isa, struct, characters.data_ptr(), len(characters), lengths.data_ptr(),
-                out[:, column:].data_ptr(),
-            )  # fmt: skip
-            column += number
-
-
-def _pack_projection(weight: Tensor, panel: int) -> Tensor:
-    """(P, H) as [K block][panel of P][depth][columns], flat."""
+def pack(weight: Tensor, panel: int) -> Tensor:
+    """(N, K) as [K block][panel of N][depth][columns], flat."""
     blocks = [
         weight[p : p + panel, k : k + _K_BLOCK].t().reshape(-1)
         for k in range(0, weight.shape[1], _K_BLOCK)
@@ -230,21 +212,6 @@ def _pack_projection(weight: Tensor, panel: int) -> Tensor:
     return torch.cat(blocks)
 
 
-def _lanes(isa: int) -> int:
-    lib = library()
-    assert lib is not None
-    return int(lib.elmokit_vector_length(isa))
-
-
-def _together(isa: int) -> int:
-    lib = library()
-    assert lib is not None
-    return int(lib.elmokit_vectors_together(isa))
-
-
-def _round_up(n: int, multiple: int) -> int:
-    return -(-n // multiple) * multiple
-
-
-def _pointer(t: Tensor | None) -> Any:
+def pointer(t: Tensor | None) -> int | None:
+    """Where a tensor's data are, as ctypes wants it."""
     return None if t is None else t.data_ptr()

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..nn import BiLmState
+from . import rows
 from .native import NativeLayer
 from .packed import PackedOrder
 from .request import Request
@@ -45,7 +46,7 @@ class PackedRun:
             [engine.layer(d, j) for j in range(request.num_lstm_layers)] for d in request.directions
         ]
         self.state = BiLmState(state.h.clone(), state.c.clone())
-        self.rows = torch.from_numpy(self.orders[0].order).to(x.device)
+        self.order = torch.from_numpy(self.orders[0].order).to(x.device)
         # Where each token of the text goes in the result; -1 for boundaries that go nowhere.
         wanted = np.ones(len(index), dtype=bool)
         if not request.boundaries:
@@ -65,8 +66,8 @@ class PackedRun:
             self._run_chunk(*chunk, states, tables)
         for half, direction in enumerate(self.request.directions):
             for j, (h, c) in enumerate(states[half]):
-                self.state.h[direction, j, self.rows] = h[:, : self.config.projection_dim]
-                self.state.c[direction, j, self.rows] = c[:, : self.config.dim]
+                self.state.h[direction, j, self.order] = h[:, : self.config.projection_dim]
+                self.state.c[direction, j, self.order] = c[:, : self.config.dim]
         return self.out, self.state
 
     def _run_chunk(
@@ -82,22 +83,23 @@ class PackedRun:
         counts = torch.from_numpy(self.orders[0].counts[step:end_step])
         halves = range(len(self.orders))
         sources = [order.source[row:end_row] for order in self.orders]
-        places = [torch.from_numpy(self.index[s]).to(self.x.device) for s in sources]
+        words = [self.index[source] for source in sources]
+        places = [torch.from_numpy(w).to(self.x.device) for w in words]
         inputs = [
-            self.x[places[half]]
+            rows.take(self.x, words[half])
             if tables[half] is None or self.request.weights[:, 0].any()
             else self.x[:0]
             for half in halves
         ]
-        for half in halves:
-            self._collect(half, sources[half], inputs[half], 0)
+        outputs = [inputs]
         for j in range(self.request.num_lstm_layers):
             known = tables if j == 0 else [None] * len(tables)
             results = self._recur(j, inputs, known, places, counts, states)
-            for half in halves:
-                skip = j > 0 and self.config.skip_connections
-                inputs[half] = results[half] + inputs[half] if skip else results[half]
-                self._collect(half, sources[half], inputs[half], j + 1)
+            outputs.append(inputs := results)
+        # Last of all: torch's threads would be in the way of the kernel's.
+        for layer, halves_of_layer in enumerate(outputs):
+            for half, values in enumerate(halves_of_layer):
+                self._collect(half, sources[half], values, layer)
 
     def _recur(
         self,
@@ -110,18 +112,24 @@ class PackedRun:
     ) -> list[Tensor]:
         """The outputs of layer j in each direction; the states move on."""
         results, calls = [], []
+        adds_input = j > 0 and self.config.skip_connections
         for half, (x, table, index) in enumerate(zip(inputs, tables, places, strict=True)):
             layer, (h, c) = self.layers[half][j], states[half][j]
             if isinstance(layer, NativeLayer):
-                rows = None if table is not None else _padded(x, layer.output_dim)
+                packed = None if table is not None else _padded(x, layer.output_dim)
                 out = x.new_empty(len(index), layer.output_dim)
                 results.append(out[:, : self.config.projection_dim])
                 for some in self.ranges:
-                    calls.append(partial(layer.recur, rows, table, index, counts, h, c, out, some))
+                    calls.append(
+                        partial(
+                            layer.recur, packed, table, index, counts, h, c, out, some, adds_input
+                        )
+                    )
             elif table is not None:
                 results.append(layer.recur(table, index, counts.tolist(), h, c))
             else:
-                results.append(layer.recur(layer.gates(x), None, counts.tolist(), h, c))
+                out = layer.recur(layer.gates(x), None, counts.tolist(), h, c)
+                results.append(out + x if adds_input else out)
         if calls:
             self.engine.each(calls)
         return results
@@ -133,20 +141,18 @@ class PackedRun:
             return
         target = self.target[source]
         kept = np.flatnonzero(target >= 0)
-        rows = torch.from_numpy(target[kept]).to(values.device)
-        values = values[torch.from_numpy(kept).to(values.device)]
+        values = rows.take(values, kept)
         columns = slice(half * self.x.shape[1], (half + 1) * self.x.shape[1])
         for out, weight in zip(self.out, weights.tolist(), strict=True):
             if weight:
-                # `alpha` of 1 leaves a value as it is, so a single layer is exact.
-                out[:, columns].index_add_(0, rows, values, alpha=weight)
+                rows.add(out[:, columns], target[kept], values, weight)
 
     def _packed_states(self, half: int) -> list[tuple[Tensor, Tensor]]:
         """The states of one direction in packed order, at the width that its layers want."""
         direction = self.request.directions[half]
         states = []
         for j, layer in enumerate(self.layers[half]):
-            h, c = self.state.h[direction, j, self.rows], self.state.c[direction, j, self.rows]
+            h, c = self.state.h[direction, j, self.order], self.state.c[direction, j, self.order]
             if isinstance(layer, NativeLayer):
                 h, c = _padded(h, layer.output_dim), _padded(c, layer.dim)
             states.append((h, c))

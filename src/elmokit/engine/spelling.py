@@ -5,8 +5,6 @@ term depends on the character alone. With those terms in tables, a filter bank i
 additions. Windows that lie wholly in the padding are all alike, so one of them is enough.
 """
 
-from typing import Protocol
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
@@ -17,20 +15,12 @@ WORDS_AT_ONCE = 64
 """Words of similar length whose windows are summed together."""
 
 
-class FilterBank(Protocol):
-    """The filters of a character CNN, pooled but not yet activated."""
-
-    def __call__(self, characters: Tensor, lengths: Tensor) -> Tensor:
-        """The maximum of each filter over each word, (N, F)."""
-        ...
-
-
 class TableEncoder:
     """A `TokenEncoder` prepared for speed; the same values."""
 
-    def __init__(self, encoder: TokenEncoder, filters: FilterBank | None) -> None:
+    def __init__(self, encoder: TokenEncoder) -> None:
         self.words = encoder.words
-        self.filters = filters
+        self.filters = TorchFilters(encoder.char_cnn) if encoder.char_cnn else None
         self.projection = encoder.projection
         self.activation = encoder.char_cnn.activation if encoder.char_cnn else None
         highways = encoder.char_cnn.highways if encoder.char_cnn else nn.ModuleList()
@@ -65,7 +55,7 @@ def response_table(embedding: nn.Embedding, conv: nn.Conv1d) -> Tensor:
 
 
 class TorchFilters:
-    """A `FilterBank` in torch: the sums by `embedding_bag`."""
+    """The filters of a character CNN, pooled, not yet activated: sums by `embedding_bag`."""
 
     def __init__(self, cnn: CharCnn) -> None:
         self.tables = []
@@ -76,6 +66,7 @@ class TorchFilters:
         self.num_characters = cnn.embedding.num_embeddings
 
     def __call__(self, characters: Tensor, lengths: Tensor) -> Tensor:
+        """The maximum of each filter over each word, (N, F)."""
         order = torch.argsort(lengths)
         characters, lengths = characters[order], lengths[order]
         pooled = torch.cat(

@@ -1,0 +1,129 @@
+"""The token encoder by the native kernel: all of a word in one thread, from letters to x_k."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from ..nn import CharCnn, Highway, TokenEncoder, TokenIds
+from .native import Filters, Kernel, NativeLinear
+from .spelling import response_table, spelled_lengths
+
+MIN_WORDS_A_THREAD = 8
+
+Each: TypeAlias = Callable[[Sequence[Callable[[], object]]], None]
+"""Runs calls side by side."""
+
+
+class NativeEncoder:
+    """A `TokenEncoder` packed for the kernel; the same values.
+
+    Args:
+        encoder: The encoder.
+        kernel: The kernel.
+        each: Runs calls side by side.
+    """
+
+    def __init__(self, encoder: TokenEncoder, kernel: Kernel, each: Each) -> None:
+        self.each = each
+        self.words = encoder.words
+        self.cnn = None if encoder.char_cnn is None else _NativeCharCnn(encoder.char_cnn, kernel)
+        self.projection = None
+        if encoder.projection is not None:
+            weight, bias = encoder.projection.weight.detach(), encoder.projection.bias.detach()
+            self.projection = NativeLinear(kernel, weight, bias)
+            self.output_dim = len(weight)
+
+    def __call__(self, ids: TokenIds) -> Tensor:
+        """x_k of each word, (N, P)."""
+        words = [] if self.words is None else [self.words(ids.words)]
+        num_words = len(ids.characters if ids.characters is not None else words[0])
+        width = sum(w.shape[1] for w in words) + (self.cnn.num_filters if self.cnn else 0)
+        x = torch.empty(num_words, width)
+        if words:
+            x[:, : words[0].shape[1]] = words[0]
+        y = x if self.projection is None else x.new_empty(num_words, self.projection.output_dim)
+        characters = ids.characters
+        if self.cnn is not None and characters is not None:
+            self.cnn.check(characters)
+            characters = characters.contiguous()
+        number = max(1, min(torch.get_num_threads(), num_words // MIN_WORDS_A_THREAD))
+        cuts = [num_words * i // number for i in range(number + 1)]
+        self.each(
+            [
+                partial(self._fill, None if characters is None else characters[a:b], x[a:b], y[a:b])
+                for a, b in pairwise(cuts)
+            ]
+        )
+        return y if self.projection is None else y[:, : self.output_dim]
+
+    def _fill(self, characters: Tensor | None, x: Tensor, y: Tensor) -> None:
+        """Some words: fill the part of `x` that comes from letters, and `y`."""
+        if self.cnn is not None and characters is not None:
+            if self.words is None:
+                self.cnn(characters, x)
+            else:
+                width = self.cnn.num_filters
+                x[:, -width:] = self.cnn(characters, x.new_empty(len(x), width))
+        if self.projection is not None:
+            self.projection(x, y)
+
+
+class _NativeCharCnn:
+    """A `CharCnn` packed for the kernel."""
+
+    def __init__(self, cnn: CharCnn, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.num_characters = cnn.embedding.num_embeddings
+        self.is_tanh = cnn.activation is torch.tanh
+        self.banks: list[tuple[int, int, Tensor, Tensor]] = []
+        for conv in cnn.convolutions:
+            assert isinstance(conv, nn.Conv1d) and conv.bias is not None
+            extra = kernel.round_up(conv.out_channels) - conv.out_channels
+            table = pad(response_table(cnn.embedding, conv), (0, extra)).contiguous()
+            bias = pad(conv.bias.detach(), (0, extra))
+            self.banks.append((conv.kernel_size[0], conv.out_channels, table, bias))
+        self.num_filters = sum(number for _, number, _, _ in self.banks)
+        self.highways = [
+            NativeLinear(
+                kernel,
+                torch.cat([highway.transform.weight, highway.carry.weight]).detach(),
+                torch.cat([highway.transform.bias, highway.carry.bias]).detach(),
+            )
+            for highway in cnn.highways
+            if isinstance(highway, Highway)
+        ]
+
+    def check(self, characters: Tensor) -> None:
+        """Refuse ids that would read outside of the tables."""
+        ids = characters.numpy()
+        low, high = ids.min(initial=0), ids.max(initial=0)
+        if low < 0 or high >= self.num_characters:
+            raise IndexError(f"character ids {low}..{high} outside 0..{self.num_characters - 1}")
+
+    def __call__(self, characters: Tensor, x: Tensor) -> Tensor:
+        """Fill `x`, (N, F), with the vectors of some words, in the calling thread."""
+        lib, isa = self.kernel.lib, self.kernel.isa
+        lengths = spelled_lengths(characters)
+        column = 0
+        for width, number, table, bias in self.banks:
+            struct = Filters(
+                width, number, table.shape[2], table.shape[1], characters.shape[1],
+                self.num_filters, table.data_ptr(), bias.data_ptr(),
+            )  # fmt: skip
+            lib.elmokit_char_cnn(
+                isa, struct, characters.data_ptr(), len(x), lengths.data_ptr(),
+                x[:, column:].data_ptr(),
+            )  # fmt: skip
+            column += number
+        lib.elmokit_activate(isa, x.numel(), self.is_tanh, x.data_ptr())
+        for highway in self.highways:
+            products = highway(x, x.new_empty(len(x), highway.output_dim))
+            if highway.output_dim > 2 * self.num_filters:  # padded, for sizes of tests only
+                products = products[:, : 2 * self.num_filters].contiguous()
+            lib.elmokit_highway(isa, len(x), self.num_filters, products.data_ptr(), x.data_ptr())
+        return x
