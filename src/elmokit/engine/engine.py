@@ -8,6 +8,7 @@ memory than a short one beyond its own result.
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeAlias
@@ -116,16 +117,21 @@ class Engine:
                 call()
             return
         pool = self._threads(threads)
+        left = deque(calls)
         is_inference = torch.is_inference_mode_enabled()  # which holds for one thread alone
 
-        def run(call: Callable[[], object]) -> None:
+        def work() -> None:
             with torch.inference_mode(is_inference):
-                call()
+                while (call := _next(left)) is not None:
+                    call()
 
-        futures = [pool.submit(run, call) for call in calls[1:]]
-        calls[0]()
-        for future in futures:
-            future.result()
+        helpers = [pool.submit(work) for _ in range(min(threads, len(calls)) - 1)]
+        try:
+            work()
+        finally:
+            left.clear()
+            for helper in helpers:
+                helper.result()
 
     def _make_layer(self, layer: ProjectedLstm) -> Any:
         if self.precision == "int8":
@@ -168,6 +174,13 @@ class Engine:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["bilm"], state["requested"], state["precision"])  # type: ignore[misc]
+
+
+def _next(calls: deque[Callable[[], object]]) -> Callable[[], object] | None:
+    try:
+        return calls.popleft()  # one thread gets each, without a lock
+    except IndexError:
+        return None
 
 
 def _mark(p: Tensor) -> tuple[object, ...]:

@@ -5,7 +5,9 @@ from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
@@ -13,7 +15,8 @@ from ..nn import CharCnn, Highway, TokenEncoder, TokenIds
 from .native import Filters, Kernel, NativeLinear
 from .spelling import response_table, spelled_lengths
 
-MIN_WORDS_A_THREAD = 8
+MIN_WORDS_A_THREAD, WORDS_TOGETHER = 8, 64
+"""Fewer words than the first are not worth a thread; more than the second gain nothing."""
 
 Each: TypeAlias = Callable[[Sequence[Callable[[], object]]], None]
 """Runs calls side by side."""
@@ -47,28 +50,29 @@ class NativeEncoder:
         if words:
             x[:, : words[0].shape[1]] = words[0]
         y = x if self.projection is None else x.new_empty(num_words, self.projection.output_dim)
-        characters = ids.characters
-        if self.cnn is not None and characters is not None:
-            self.cnn.check(characters)
-            characters = characters.contiguous()
-        number = max(1, min(torch.get_num_threads(), num_words // MIN_WORDS_A_THREAD))
+        characters, lengths = x, x  # of an encoder without letters
+        if self.cnn is not None and ids.characters is not None:
+            characters = ids.characters.contiguous()
+            lengths = torch.from_numpy(self.cnn.check(characters))
+        spread = min(torch.get_num_threads(), num_words // MIN_WORDS_A_THREAD)
+        number = max(1, spread, -(-num_words // WORDS_TOGETHER))
         cuts = [num_words * i // number for i in range(number + 1)]
         self.each(
             [
-                partial(self._fill, None if characters is None else characters[a:b], x[a:b], y[a:b])
+                partial(self._fill, characters[a:b], lengths[a:b], x[a:b], y[a:b])
                 for a, b in pairwise(cuts)
             ]
         )
         return y if self.projection is None else y[:, : self.output_dim]
 
-    def _fill(self, characters: Tensor | None, x: Tensor, y: Tensor) -> None:
+    def _fill(self, characters: Tensor, lengths: Tensor, x: Tensor, y: Tensor) -> None:
         """Some words: fill the part of `x` that comes from letters, and `y`."""
-        if self.cnn is not None and characters is not None:
+        if self.cnn is not None:
             if self.words is None:
-                self.cnn(characters, x)
+                self.cnn(characters, lengths, x)
             else:
-                width = self.cnn.num_filters
-                x[:, -width:] = self.cnn(characters, x.new_empty(len(x), width))
+                spelled = x.new_empty(len(x), self.cnn.num_filters)
+                x[:, -self.cnn.num_filters :] = self.cnn(characters, lengths, spelled)
         if self.projection is not None:
             self.projection(x, y)
 
@@ -98,17 +102,20 @@ class _NativeCharCnn:
             if isinstance(highway, Highway)
         ]
 
-    def check(self, characters: Tensor) -> None:
-        """Refuse ids that would read outside of the tables."""
+    def check(self, characters: Tensor) -> NDArray[np.int64]:
+        """The lengths of the words; ids that would read outside of the tables are refused."""
         ids = characters.numpy()
         low, high = ids.min(initial=0), ids.max(initial=0)
         if low < 0 or high >= self.num_characters:
             raise IndexError(f"character ids {low}..{high} outside 0..{self.num_characters - 1}")
+        return spelled_lengths(ids)
 
-    def __call__(self, characters: Tensor, x: Tensor) -> Tensor:
-        """Fill `x`, (N, F), with the vectors of some words, in the calling thread."""
+    def __call__(self, characters: Tensor, lengths: Tensor, x: Tensor) -> Tensor:
+        """Fill `x`, (N, F), with the vectors of some words, in the calling thread.
+
+        As little Python as can be: threads take turns in it.
+        """
         lib, isa = self.kernel.lib, self.kernel.isa
-        lengths = spelled_lengths(characters)
         column = 0
         for width, number, table, bias in self.banks:
             struct = Filters(
@@ -117,7 +124,7 @@ class _NativeCharCnn:
             )  # fmt: skip
             lib.elmokit_char_cnn(
                 isa, struct, characters.data_ptr(), len(x), lengths.data_ptr(),
-                x[:, column:].data_ptr(),
+                x.data_ptr() + 4 * column,
             )  # fmt: skip
             column += number
         lib.elmokit_activate(isa, x.numel(), self.is_tanh, x.data_ptr())

@@ -27,6 +27,10 @@ MIN_SENTENCES_A_THREAD = 8
 """Fewer would spend their time on reading the weights."""
 
 
+ROWS_TOGETHER = 64
+"""Distinct words whose input products are a piece of work for a thread."""
+
+
 class PackedRun:
     """The work of one call of `Engine.run`, whose arguments it takes."""
 
@@ -169,7 +173,7 @@ class PackedRun:
             if isinstance(layer, NativeLayer):
                 x = _padded(self.x, layer.output_dim)
                 table = x.new_empty(len(x), 4 * layer.dim)
-                parts = zip(x.chunk(len(self.ranges)), table.chunk(len(self.ranges)))
+                parts = zip(torch.split(x, ROWS_TOGETHER), torch.split(table, ROWS_TOGETHER))
                 calls += [partial(layer.products, *part) for part in parts]
             else:
                 table = layer.gates(self.x)

@@ -9,8 +9,8 @@ blocks, and no lookup by key, because a checkpoint's index is small enough to re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 
-from elmokit.errors import FormatError
-from elmokit.io.crc32c import masked_crc32c
+from ..errors import FormatError
+from .crc32c import masked_crc32c
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER_BYTES = 48

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from elmokit.errors import ConfigError, FileError, FormatError
-from elmokit.io.crc32c import masked_crc32c
-from elmokit.io.sstable import read_table, read_varint, write_table, write_varint
+from ..errors import ConfigError, FileError, FormatError
+from .crc32c import masked_crc32c
+from .sstable import read_table, read_varint, write_table, write_varint
 
 _DTYPES = {1: "float32", 2: "float64", 3: "int32", 9: "int64", 19: "float16"}
 _CODES = {name: code for code, name in _DTYPES.items()}
