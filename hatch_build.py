@@ -42,7 +42,10 @@ def build_library(sources: Path, target: Path, *extra: str) -> None:
             )
         library = f"{folder}/{LIBRARY}"
         subprocess.run([*common, "-shared", *objects, "-o", library], check=True)
-        shutil.copy(library, target)
+        # Renamed, not overwritten: a process may be running the kernel that is there.
+        temporary = target.with_name(f".{target.name}.partial")
+        shutil.copy(library, temporary)
+        os.replace(temporary, target)
 
 
 class NativeKernel(BuildHookInterface):  # type: ignore[misc]

@@ -7,6 +7,10 @@
 class ElmoError(Exception):
     """Base of every error that elmokit raises on purpose."""
 
+    def __str__(self) -> str:
+        # One line, also where a name from a hostile file has line breaks in it.
+        return " ".join(super().__str__().split("\n"))
+
 
 class ConfigError(ElmoError, ValueError):
     """An option, an architecture or an argument has a value that cannot work."""
