@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import InputError
 from .inputs import check_text, load_model
 from .options import Device, Json, Model, Verbose
 from .report import reported
@@ -54,6 +55,8 @@ def bench_cli(
         from ..io.files import read_lines
 
         lines = elmo.tokenize(list(islice((s for s in read_lines(text) if s.strip()), 2000)))
+        if not lines:
+            raise InputError(f"{text}: there is no sentence in it")
         sentences = lines * (1 + 160 // len(lines))
     median = sorted(sentences, key=len)[len(sentences) // 2]
     cases = {

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ..engine import native
 from ..io.checkpoint import Checkpoint
 from ..io.hub import download, looks_like_hub_id
 from ..io.load import read_checkpoint
@@ -32,6 +33,7 @@ def describe(source: str) -> dict[str, Any]:
         "normalization": config.normalization,
         "state": config.state,
         "has_warm_state": "warm_h" in checkpoint.tensors,
+        "engine": f"native ({native.available()[-1]})" if native.available() else "torch",
         "mixes": _mixes(checkpoint),
         "vocabulary": vocab and {"size": len(vocab), "first": list(vocab[:FIRST_WORDS])},
         "warnings": [*checkpoint.notes, *_problems(checkpoint)],

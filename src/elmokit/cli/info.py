@@ -42,6 +42,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("tokenizer", facts["tokenizer"]),
         ("normalisation", facts["normalization"] or "none"),
         ("state", f"{facts['state']}; {warm}"),
+        ("engine", f"{facts['engine']}, on the CPU of this machine"),
         ("mixes", "\n".join(map(_mix, facts["mixes"].items())) or "none saved: mix = average"),
         ("vocabulary", _vocabulary(facts["vocabulary"])),
         *[("warning", warning) for warning in facts["warnings"]],
