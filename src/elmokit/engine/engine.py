@@ -150,17 +150,21 @@ class Engine:
 
     def encoder_mark(self) -> tuple[object, ...]:
         """Something that changes when the token encoder does."""
-        return (self.isa, *(_mark(p) for p in self.bilm.encoder.parameters()))
+        return self._mark(self.bilm.encoder)
 
     def _prepare(self, key: object, module: nn.Module, make: Callable[[Any], Any]) -> Any:
         """What `make` made of `module`, made again if its weights have changed since."""
-        mark = (self.isa, *(_mark(p) for p in module.parameters()))
+        mark = self._mark(module)
         with self._lock:
             known = self._prepared.get(key)
             if known is None or known[0] != mark:
                 with torch.inference_mode(False), torch.no_grad():
                     known = self._prepared[key] = (mark, make(module))
             return known[1]
+
+    def _mark(self, module: nn.Module) -> tuple[object, ...]:
+        """Something that changes when a module's weights, or who computes with them, do."""
+        return (self.isa, *(_mark(p) for p in module.parameters()))
 
     def _threads(self, number: int) -> ThreadPoolExecutor:
         mine = (os.getpid(), number)  # the threads of a pool do not survive a fork

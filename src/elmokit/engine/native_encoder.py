@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from ..nn import CharCnn, Highway, TokenEncoder, TokenIds
 from .native import Filters, Kernel, NativeLinear
-from .spelling import response_table, spelled_lengths
+from .spelling import response_table
 
 MIN_WORDS_A_THREAD, WORDS_TOGETHER = 8, 64
 """Fewer words than the first are not worth a thread; more than the second gain nothing."""
@@ -108,7 +108,10 @@ class _NativeCharCnn:
         low, high = ids.min(initial=0), ids.max(initial=0)
         if low < 0 or high >= self.num_characters:
             raise IndexError(f"character ids {low}..{high} outside 0..{self.num_characters - 1}")
-        return spelled_lengths(ids)
+        # `spelled_lengths` in NumPy, for the reason that `rows.py` gives.
+        places = np.arange(1, ids.shape[1] + 1)
+        lengths: NDArray[np.int64] = ((ids != ids[:, -1:]) * places).max(axis=1, initial=0)
+        return lengths
 
     def __call__(self, characters: Tensor, lengths: Tensor, x: Tensor) -> Tensor:
         """Fill `x`, (N, F), with the vectors of some words, in the calling thread.

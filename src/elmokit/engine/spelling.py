@@ -5,9 +5,7 @@ term depends on the character alone. With those terms in tables, a filter bank i
 additions. Windows that lie wholly in the padding are all alike, so one of them is enough.
 """
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
@@ -35,9 +33,7 @@ class TableEncoder:
             parts.append(self.words(ids.words))
         if self.filters is not None and self.activation is not None:
             assert ids.characters is not None
-            lengths = torch.from_numpy(spelled_lengths(ids.characters.cpu().numpy()))
-            x = self.filters(ids.characters, lengths.to(ids.characters.device))
-            x = self.activation(x)
+            x = self.activation(self.filters(ids.characters, spelled_lengths(ids.characters)))
             for highway in self.highways:
                 x = highway(x)
             parts.append(x)
@@ -45,11 +41,10 @@ class TableEncoder:
         return x if self.projection is None else self.projection(x)
 
 
-def spelled_lengths(characters: NDArray[np.int64]) -> NDArray[np.int64]:
+def spelled_lengths(characters: Tensor) -> Tensor:
     """Places before the run of one character, the padding, that ends each row."""
-    differs = characters != characters[:, -1:]
-    last = characters.shape[1] - differs[:, ::-1].argmax(axis=1)
-    return np.where(differs.any(axis=1), last, 0)
+    places = torch.arange(1, characters.shape[1] + 1, device=characters.device)
+    return ((characters != characters[:, -1:]) * places).amax(dim=1)
 
 
 def response_table(embedding: nn.Embedding, conv: nn.Conv1d) -> Tensor:

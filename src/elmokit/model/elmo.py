@@ -198,7 +198,9 @@ class Elmo(PretrainedElmo):
                     if mix is not None and mix.layer_norm:
                         # One sentence at a time, so that its neighbours do not matter.
                         vector = mix.combine(vector) if vector.shape[1] else vector[0]
-                        vector = torch.cat([vector.chunk(2, dim=-1)[i] for i in wanted], dim=-1)
+                        vector = torch.cat(
+                            [vector.chunk(2, dim=-1)[half] for half in wanted], dim=-1
+                        )
                     elif layers != "all":
                         vector = vector[0]
                     results[i] = _to_numpy(vector)
