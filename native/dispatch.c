@@ -42,8 +42,8 @@ EXPORT void elmokit_lstm_run(int isa, const lstm_layer *layer, const lstm_job *j
 }
 
 EXPORT void elmokit_linear(int isa, const linear_layer *layer, const float *x, int64_t num_rows,
-                           float *out) {
-    CHOOSE(isa, linear, layer, x, num_rows, out);
+                           int64_t first, int64_t end, float *out) {
+    CHOOSE(isa, linear, layer, x, num_rows, first, end, out);
 }
 
 EXPORT void elmokit_highway(int isa, int64_t num_rows, int64_t dim, const float *products,

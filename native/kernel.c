@@ -227,14 +227,16 @@ INLINE void linear_block(int mr, const float *x, int64_t ldx, const float *start
         for (int v = 0; v < NV; v++) store(out + r * ldo + v * VL, acc[r][v]);
 }
 
-/* out = bias + x W for a few rows; W is [K blocks][panels][depth][PANEL]. */
-static void linear_rows(const linear_layer *layer, const float *x, int64_t num_rows, float *out) {
+/* The columns first … end, whole panels, of out = bias + x W for a few rows; W is
+ * [K blocks][panels][depth][PANEL]. */
+static void linear_rows(const linear_layer *layer, const float *x, int64_t num_rows, int64_t first,
+                        int64_t end, float *out) {
     const int64_t width = layer->output_dim, dim = layer->input_dim;
     const int block = block_size(num_rows);
-    const float *w = layer->weight;
     for (int64_t k = 0; k < dim; k += K_BLOCK) {
         int64_t depth = dim - k < K_BLOCK ? dim - k : K_BLOCK;
-        for (int64_t column = 0; column < width; column += PANEL, w += depth * PANEL)
+        const float *w = layer->weight + k * width + first * depth;
+        for (int64_t column = first; column < end; column += PANEL, w += depth * PANEL)
             for (int64_t b = 0; b < num_rows; b += block) {
                 int mr = num_rows - b < block ? (int)(num_rows - b) : block;
                 float *sums = out + b * width + column;
@@ -245,10 +247,12 @@ static void linear_rows(const linear_layer *layer, const float *x, int64_t num_r
     }
 }
 
-void SUFFIX(linear)(const linear_layer *layer, const float *x, int64_t num_rows, float *out) {
+void SUFFIX(linear)(const linear_layer *layer, const float *x, int64_t num_rows, int64_t first,
+                    int64_t end, float *out) {
     for (int64_t row = 0; row < num_rows; row += ROWS_TOGETHER) {
         int64_t n = num_rows - row < ROWS_TOGETHER ? num_rows - row : ROWS_TOGETHER;
-        linear_rows(layer, x + row * layer->input_dim, n, out + row * layer->output_dim);
+        linear_rows(layer, x + row * layer->input_dim, n, first, end,
+                    out + row * layer->output_dim);
     }
 }
 
@@ -352,7 +356,7 @@ void SUFFIX(lstm_run)(const lstm_layer *layer, const lstm_job *job) {
             total += n;
             at += job->counts[end];
         }
-        linear_rows(&layer->input, x, total, gates);
+        linear_rows(&layer->input, x, total, 0, layer->input.output_dim, gates);
         for (int64_t done = 0; s < end; s++) {
             int64_t n = rows_at(job, s);
             step(layer, job, gates + done * GATES * layer->dim, NULL, n, m, job->out + row * width);

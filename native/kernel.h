@@ -61,7 +61,7 @@ typedef struct {
 
 #define DECLARE(isa)                                                                              \
     void lstm_run_##isa(const lstm_layer *, const lstm_job *);                                    \
-    void linear_##isa(const linear_layer *, const float *, int64_t, float *);                     \
+    void linear_##isa(const linear_layer *, const float *, int64_t, int64_t, int64_t, float *);   \
     void highway_##isa(int64_t, int64_t, const float *, float *);                                 \
     void activate_##isa(int64_t, int, float *);                                                   \
     void char_cnn_##isa(const char_filters *, const int64_t *, int64_t, const int64_t *, float *); \

@@ -62,9 +62,9 @@ class Embedder:
         return WordBatch.of(sentences, self.indexer.bos, self.indexer.eos)
 
     def _spell(self, words: list[str]) -> Tensor:
-        # A product of a few rows may round otherwise than one of many. With a number of words
-        # that is a multiple of this, a vector does not depend on which others were asked for.
-        missing = -len(words) % 16
+        # torch's product of a few rows may round otherwise than one of many. With a number of
+        # words that is a multiple of 8, a vector does not depend on which others were asked for.
+        missing = 0 if self.engine.isa else -len(words) % 8
         parts = [
             self.engine.token_vectors(self.ids(some[i : i + WORDS_AT_ONCE]))
             for some in [words + words[:1] * missing]

@@ -8,6 +8,7 @@ import ctypes
 import sys
 from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -78,7 +79,15 @@ def library() -> ctypes.CDLL | None:
     ]
     lib.elmokit_lstm_scratch_size.argtypes = [POINTER(_Layer), POINTER(_Job)]
     lib.elmokit_lstm_scratch_size.restype = c_int64
-    lib.elmokit_linear.argtypes = [c_int, POINTER(_Linear), c_void_p, c_int64, c_void_p]
+    lib.elmokit_linear.argtypes = [
+        c_int,
+        POINTER(_Linear),
+        c_void_p,
+        c_int64,
+        c_int64,
+        c_int64,
+        c_void_p,
+    ]
     lib.elmokit_highway.argtypes = [c_int, c_int64, c_int64, c_void_p, c_void_p]
     lib.elmokit_activate.argtypes = [c_int, c_int64, c_int, c_void_p]
     for name in ("lstm_run", "linear", "highway", "activate", "char_cnn"):
@@ -125,9 +134,21 @@ class NativeLinear:
 
     def __call__(self, x: Tensor, out: Tensor) -> Tensor:
         """Fill `out`, (N, output_dim), and return it."""
+        return self.fill(x, out, 0, self.output_dim)
+
+    def fill(self, x: Tensor, out: Tensor, first: int, end: int) -> Tensor:
+        """Fill some columns of `out`, whole panels, and return it."""
         kernel = self.kernel
-        kernel.lib.elmokit_linear(kernel.isa, self.struct, x.data_ptr(), len(x), out.data_ptr())
+        kernel.lib.elmokit_linear(
+            kernel.isa, self.struct, x.data_ptr(), len(x), first, end, out.data_ptr()
+        )
         return out
+
+    def parts(self, number: int) -> list[tuple[int, int]]:
+        """About equal ranges of columns, whole panels, at most `number`."""
+        panels = self.output_dim // self.kernel.panel
+        cuts = [self.kernel.panel * (panels * i // number) for i in range(number + 1)]
+        return [(a, b) for a, b in pairwise(cuts) if b > a]
 
 
 class NativeLayer:

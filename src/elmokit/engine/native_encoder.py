@@ -1,4 +1,4 @@
-"""The token encoder by the native kernel: all of a word in one thread, from letters to x_k."""
+"""The token encoder by the native kernel: words shared among threads, then columns of weights."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -43,38 +43,35 @@ class NativeEncoder:
 
     def __call__(self, ids: TokenIds) -> Tensor:
         """x_k of each word, (N, P)."""
-        words = [] if self.words is None else [self.words(ids.words)]
-        num_words = len(ids.characters if ids.characters is not None else words[0])
-        width = sum(w.shape[1] for w in words) + (self.cnn.num_filters if self.cnn else 0)
-        x = torch.empty(num_words, width)
-        if words:
-            x[:, : words[0].shape[1]] = words[0]
-        y = x if self.projection is None else x.new_empty(num_words, self.projection.output_dim)
-        characters, lengths = x, x  # of an encoder without letters
-        if self.cnn is not None and ids.characters is not None:
-            characters = ids.characters.contiguous()
-            lengths = torch.from_numpy(self.cnn.check(characters))
-        spread = min(torch.get_num_threads(), num_words // MIN_WORDS_A_THREAD)
-        number = max(1, spread, -(-num_words // WORDS_TOGETHER))
-        cuts = [num_words * i // number for i in range(number + 1)]
-        self.each(
-            [
-                partial(self._fill, characters[a:b], lengths[a:b], x[a:b], y[a:b])
-                for a, b in pairwise(cuts)
-            ]
-        )
-        return y if self.projection is None else y[:, : self.output_dim]
-
-    def _fill(self, characters: Tensor, lengths: Tensor, x: Tensor, y: Tensor) -> None:
-        """Some words: fill the part of `x` that comes from letters, and `y`."""
+        parts = []
+        if self.words is not None:
+            parts.append(self.words(ids.words))
         if self.cnn is not None:
-            if self.words is None:
-                self.cnn(characters, lengths, x)
-            else:
-                spelled = x.new_empty(len(x), self.cnn.num_filters)
-                x[:, -self.cnn.num_filters :] = self.cnn(characters, lengths, spelled)
-        if self.projection is not None:
-            self.projection(x, y)
+            assert ids.characters is not None
+            parts.append(self._spell(ids.characters.contiguous(), self.cnn))
+        x = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+        if self.projection is None:
+            return x
+        return self._products(self.projection, x)[:, : self.output_dim]
+
+    def _spell(self, characters: Tensor, cnn: "_NativeCharCnn") -> Tensor:
+        """The character CNN of some words, (N, F): filters by words, products by columns."""
+        x = torch.empty(len(characters), cnn.num_filters)
+        lengths = torch.from_numpy(cnn.check(characters))
+        spread = min(torch.get_num_threads(), len(x) // MIN_WORDS_A_THREAD)
+        number = max(1, spread, -(-len(x) // WORDS_TOGETHER))
+        cuts = pairwise([len(x) * i // number for i in range(number + 1)])
+        self.each([partial(cnn.spell, characters[a:b], lengths[a:b], x[a:b]) for a, b in cuts])
+        for highway in cnn.highways:
+            cnn.carry(self._products(highway, x), x)
+        return x
+
+    def _products(self, linear: NativeLinear, x: Tensor) -> Tensor:
+        """`linear` of all rows; each thread reads the weights of some columns only."""
+        out = x.new_empty(len(x), linear.output_dim)
+        parts = linear.parts(torch.get_num_threads())
+        self.each([partial(linear.fill, x, out, *part) for part in parts])
+        return out
 
 
 class _NativeCharCnn:
@@ -113,8 +110,8 @@ class _NativeCharCnn:
         lengths: NDArray[np.int64] = ((ids != ids[:, -1:]) * places).max(axis=1, initial=0)
         return lengths
 
-    def __call__(self, characters: Tensor, lengths: Tensor, x: Tensor) -> Tensor:
-        """Fill `x`, (N, F), with the vectors of some words, in the calling thread.
+    def spell(self, characters: Tensor, lengths: Tensor, x: Tensor) -> None:
+        """Fill `x`, (N, F), with what the filters find in some words, in the calling thread.
 
         As little Python as can be: threads take turns in it.
         """
@@ -131,9 +128,11 @@ class _NativeCharCnn:
             )  # fmt: skip
             column += number
         lib.elmokit_activate(isa, x.numel(), self.is_tanh, x.data_ptr())
-        for highway in self.highways:
-            products = highway(x, x.new_empty(len(x), highway.output_dim))
-            if highway.output_dim > 2 * self.num_filters:  # padded, for sizes of tests only
-                products = products[:, : 2 * self.num_filters].contiguous()
-            lib.elmokit_highway(isa, len(x), self.num_filters, products.data_ptr(), x.data_ptr())
-        return x
+
+    def carry(self, products: Tensor, x: Tensor) -> None:
+        """Move `x` through the highway whose products these are."""
+        if products.shape[1] > 2 * self.num_filters:  # padded, for sizes of tests only
+            products = products[:, : 2 * self.num_filters].contiguous()
+        self.kernel.lib.elmokit_highway(
+            self.kernel.isa, len(x), self.num_filters, products.data_ptr(), x.data_ptr()
+        )

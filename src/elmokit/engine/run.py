@@ -45,6 +45,7 @@ class PackedRun:
     ) -> None:
         self.engine, self.x, self.index, self.request = engine, x, index, request
         self.config = engine.bilm.config.lstm
+        self.weights = request.weights.tolist()  # of each output, layer by layer
         self.orders = [PackedOrder.of(lengths, backward=d == 1) for d in request.directions]
         self.layers = [
             [engine.layer(d, j) for j in range(request.num_lstm_layers)] for d in request.directions
@@ -91,7 +92,7 @@ class PackedRun:
         places = [torch.from_numpy(w).to(self.x.device) for w in words]
         inputs = [
             rows.take(self.x, words[half])
-            if tables[half] is None or self.request.weights[:, 0].any()
+            if tables[half] is None or any(weights[0] for weights in self.weights)
             else self.x[:0]
             for half in halves
         ]
@@ -140,14 +141,14 @@ class PackedRun:
 
     def _collect(self, half: int, source: NDArray[np.int64], values: Tensor, layer: int) -> None:
         """Add the layer's share of these packed rows to the result."""
-        weights = self.request.weights[:, layer]
-        if not weights.any():
+        weights = [weights[layer] for weights in self.weights]
+        if not any(weights):
             return
         target = self.target[source]
         kept = np.flatnonzero(target >= 0)
         values = rows.take(values, kept)
         columns = slice(half * self.x.shape[1], (half + 1) * self.x.shape[1])
-        for out, weight in zip(self.out, weights.tolist(), strict=True):
+        for out, weight in zip(self.out, weights, strict=True):
             if weight:
                 rows.add(out[:, columns], target[kept], values, weight)
 
