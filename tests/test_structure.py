@@ -15,8 +15,8 @@ PACKAGE = Path(elmokit.__file__).parent
 LEVELS = [
     {"__main__"},
     {"cli", "compat"},
-    {"search", "embed_file", "embed_lines", "bench"},
-    {"model"},
+    {"train", "search", "embed_file", "embed_lines", "bench"},
+    {"model", "data"},
     {"engine", "io", "layers", "pooling"},
     {"nn", "text"},
     {"config"},

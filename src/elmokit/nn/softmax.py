@@ -3,7 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from .shapes import Float
+from .shapes import Float, Int
+
+CHUNK_VALUES = 1 << 22
+"""Numbers in the largest piece of h W that is in memory at once."""
 
 
 class Softmax(nn.Module):
@@ -18,3 +21,14 @@ class Softmax(nn.Module):
 
     def forward(self, h: Float[Tensor, "*rest P"]) -> Float[Tensor, "*rest V"]:
         return torch.log_softmax(nn.functional.linear(h, self.weight, self.bias), dim=-1)
+
+    def log_likelihood(
+        self, h: Float[Tensor, "N P"], words: Int[Tensor, " N"]
+    ) -> Float[Tensor, " N"]:
+        """log p(words[n] | h[n]) by the full sum, a chunk of rows at a time."""
+        rows = max(1, CHUNK_VALUES // len(self.weight))
+        parts = [
+            self(some).gather(1, of_some[:, None])[:, 0]
+            for some, of_some in zip(h.split(rows), words.split(rows), strict=True)
+        ]
+        return torch.cat(parts) if parts else h.new_zeros(0)
