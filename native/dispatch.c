@@ -60,13 +60,24 @@ EXPORT void elmokit_char_cnn(int isa, const char_filters *filters, const int64_t
     CHOOSE(isa, char_cnn, filters, characters, num_words, lengths, out);
 }
 
-EXPORT void elmokit_gates_forward(int isa, const gates_shape *shape, float *gates,
-                                  const float *c_before, float *c, float *m) {
-    CHOOSE(isa, gates_forward, shape, gates, c_before, c, m);
+EXPORT void elmokit_lstm_forward(int isa, const lstm_training *run, int64_t first, int64_t end) {
+    CHOOSE(isa, lstm_forward, run, first, end);
 }
 
-EXPORT void elmokit_gates_backward(int isa, const gates_shape *shape, const float *activations,
-                                   const float *c_before, const float *c, const float *grad_m,
-                                   float *grad_c, float *grad_gates) {
-    CHOOSE(isa, gates_backward, shape, activations, c_before, c, grad_m, grad_c, grad_gates);
+EXPORT void elmokit_lstm_backward(int isa, const lstm_training *run, const lstm_gradients *grads,
+                                  int64_t first, int64_t end) {
+    CHOOSE(isa, lstm_backward, run, grads, first, end);
+}
+
+EXPORT void elmokit_filters_forward(int isa, const filter_bank *bank, const int32_t *characters,
+                                    int64_t num_words, const int64_t *lengths, float *out,
+                                    int32_t *places) {
+    CHOOSE(isa, filters_forward, bank, characters, num_words, lengths, out, places);
+}
+
+EXPORT void elmokit_filters_backward(int isa, const filter_bank *bank, const int32_t *characters,
+                                     int64_t num_words, const float *grad, const int32_t *places,
+                                     int64_t first, int64_t end, float *grad_table) {
+    CHOOSE(isa, filters_backward, bank, characters, num_words, grad, places, first, end,
+           grad_table);
 }

@@ -62,7 +62,8 @@ INLINE vec least(vec a, vec b) {
 INLINE vec most(vec a, vec b) { return -least(-a, -b); }
 #endif
 
-INLINE vec clamp(vec x, float limit) { return most(least(x, all(limit)), all(-limit)); }
+/* Both return their second number where one is not a number: so x stays one that is not. */
+INLINE vec clamp(vec x, float limit) { return most(all(-limit), least(all(limit), x)); }
 
 /* e^x for |x| <= 28, to about 2 units in the last place. Beyond 28 a gate is open or shut to
  * 1e-12, and the limit keeps products of three such numbers finite. */
@@ -145,21 +146,27 @@ typedef struct {
     float *c, *m;
 } cell_rows;
 
-INLINE void cell_block(int mr, const lstm_layer *layer, const cell_rows *rows, const float *w) {
-    vec sums[MR][GATES];
+/* The gates of one vector of units before their activations: input products plus h W. */
+INLINE void gate_sums(int mr, vec sums[MR][GATES], const cell_rows *rows, int64_t output_dim,
+                      const float *w) {
 #pragma GCC unroll 4
-    for (int gate = 0; gate < GATES; gate += NV, w += layer->output_dim * NV * VL) {
+    for (int gate = 0; gate < GATES; gate += NV, w += output_dim * NV * VL) {
         vec acc[MR][NV];
 #pragma GCC unroll 8
         for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
             for (int v = 0; v < NV; v++) acc[r][v] = load(rows->gates[r] + (gate + v) * VL);
-        multiply(mr, NV, acc, rows->h, layer->output_dim, w, layer->output_dim);
+        multiply(mr, NV, acc, rows->h, output_dim, w, output_dim);
 #pragma GCC unroll 8
         for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
             for (int v = 0; v < NV; v++) sums[r][gate + v] = acc[r][v];
     }
+}
+
+INLINE void cell_block(int mr, const lstm_layer *layer, const cell_rows *rows, const float *w) {
+    vec sums[MR][GATES];
+    gate_sums(mr, sums, rows, layer->output_dim, w);
     for (int r = 0; r < mr; r++) {
         float *cell = rows->c + r * layer->dim;
         vec c = next_cell(sums[r][0], sums[r][1], sums[r][2], load(cell));
@@ -289,24 +296,25 @@ static void project_rest(int mr, int num_vectors, const float *m, int64_t ldm, c
         }
 }
 
-/* Blocks of the inner dimension, so that a panel of weights stays in the cache over all rows. */
-static void project(const lstm_layer *layer, const float *m, int64_t num_rows, float *out) {
-    const int64_t dim = layer->dim, width = layer->output_dim;
+/* out = x W, or out += x W, of `dim` and `width` columns; W is [K blocks][panels][depth][panel].
+ * Blocks of the inner dimension, so that a panel of weights stays in the cache over all rows. */
+static void project(const float *w, int64_t dim, int64_t width, const float *x, int64_t num_rows,
+                    float *out, int adds, float clip) {
     const int block = block_size(num_rows);
     for (int64_t k = 0; k < dim; k += K_BLOCK) {
         int64_t depth = dim - k < K_BLOCK ? dim - k : K_BLOCK;
-        float clip = k + depth == dim ? layer->proj_clip : 0;
-        const float *w = layer->projection + k * width;
+        float limit = k + depth == dim ? clip : 0;
+        int is_first = !k && !adds;
         for (int64_t column = 0; column < width; column += PANEL) {
             int64_t vectors = (width - column) / VL;
             for (int64_t b = 0; b < num_rows; b += block) {
                 int mr = num_rows - b < block ? (int)(num_rows - b) : block;
-                const float *mb = m + b * dim + k;
+                const float *xb = x + b * dim + k;
                 float *ob = out + b * width + column;
                 if (vectors >= NV) {
-                    FOR_ROWS(mr, project_block(R, NV, mb, dim, w, depth, ob, width, !k, clip))
+                    FOR_ROWS(mr, project_block(R, NV, xb, dim, w, depth, ob, width, is_first, limit))
                 } else {
-                    project_rest(mr, (int)vectors, mb, dim, w, depth, ob, width, !k, clip);
+                    project_rest(mr, (int)vectors, xb, dim, w, depth, ob, width, is_first, limit);
                 }
             }
             w += depth * (vectors < NV ? vectors : NV) * VL;
@@ -319,7 +327,8 @@ static void step(const lstm_layer *layer, const lstm_job *job, const float *gate
                  const int64_t *index, int64_t num_rows, float *m, float *out) {
     if (layer->projection) {
         cells(layer, job, gates, index, num_rows, m);
-        project(layer, m, num_rows, out);
+        project(layer->projection, layer->dim, layer->output_dim, m, num_rows, out, 0,
+                layer->proj_clip);
     } else {
         cells(layer, job, gates, index, num_rows, out);
     }
@@ -389,56 +398,4 @@ void SUFFIX(char_cnn)(const char_filters *filters, const int64_t *characters, in
     }
 }
 
-/* Training, forward: pre-activations [rows][i f g o][dim] become activations in place. */
-void SUFFIX(gates_forward)(const gates_shape *shape, float *gates, const float *c_before, float *c,
-                           float *m) {
-    const int64_t dim = shape->dim;
-    const vec one = all(1.0f);
-    for (int64_t row = 0; row < shape->rows; row++) {
-        float *g = gates + row * GATES * dim;
-        for (int64_t j = 0; j < dim; j += VL) {
-            int64_t n = dim - j, at = row * dim + j;
-            vec ig = one / (one + exp28(-load_some(g + j, n)));
-            vec fg = one / (one + exp28(-load_some(g + dim + j, n)));
-            vec gg = all(2.0f) / (one + exp28(-2.0f * load_some(g + 2 * dim + j, n))) - one;
-            vec og = one / (one + exp28(-load_some(g + 3 * dim + j, n)));
-            vec cell = fg * load_some(c_before + at, n) + ig * gg;
-            if (shape->cell_clip > 0) cell = clamp(cell, shape->cell_clip);
-            store_some(g + j, ig, n);
-            store_some(g + dim + j, fg, n);
-            store_some(g + 2 * dim + j, gg, n);
-            store_some(g + 3 * dim + j, og, n);
-            store_some(c + at, cell, n);
-            store_some(m + at, og * (all(2.0f) / (one + exp28(-2.0f * cell)) - one), n);
-        }
-    }
-}
-
-/* Training, backward: from dL/dm and the next step's dL/dc to dL/dgates and dL/dc_before. */
-void SUFFIX(gates_backward)(const gates_shape *shape, const float *activations,
-                            const float *c_before, const float *c, const float *grad_m,
-                            float *grad_c, float *grad_gates) {
-    const int64_t dim = shape->dim;
-    const vec one = all(1.0f);
-    for (int64_t row = 0; row < shape->rows; row++) {
-        const float *a = activations + row * GATES * dim;
-        float *d = grad_gates + row * GATES * dim;
-        for (int64_t j = 0; j < dim; j += VL) {
-            int64_t n = dim - j, at = row * dim + j;
-            vec i = load_some(a + j, n), f = load_some(a + dim + j, n);
-            vec g = load_some(a + 2 * dim + j, n), o = load_some(a + 3 * dim + j, n);
-            vec cell = load_some(c + at, n), dm = load_some(grad_m + at, n);
-            vec tc = all(2.0f) / (one + exp28(-2.0f * cell)) - one;
-            vec dc = load_some(grad_c + at, n) + dm * o * (one - tc * tc);
-            if (shape->cell_clip > 0) { /* a clipped cell passes nothing on */
-                vec limit = all(shape->cell_clip);
-                dc = (vec)((ivec)dc & (cell < limit) & (cell > -limit));
-            }
-            store_some(d + j, dc * g * i * (one - i), n);
-            store_some(d + dim + j, dc * load_some(c_before + at, n) * f * (one - f), n);
-            store_some(d + 2 * dim + j, dc * i * (one - g * g), n);
-            store_some(d + 3 * dim + j, dm * tc * o * (one - o), n);
-            store_some(grad_c + at, dc * f, n);
-        }
-    }
-}
+#include "training.c"

@@ -53,11 +53,35 @@ typedef struct {
     const float *bias;  /* [num_padded] */
 } char_filters;
 
-/* The gates of one training step. */
+/* One layer of one direction in training. Its dim is padded to whole panels, its output to whole
+ * vectors. Forward and backward fill the same buffers, of which a call works on some rows. */
 typedef struct {
-    int64_t rows, dim;
-    float cell_clip; /* 0: none */
-} gates_shape;
+    int64_t num_steps, num_rows, dim, output_dim;
+    const float *recurrent;       /* as in lstm_layer */
+    const float *projection;      /* as in lstm_layer; null: no projection */
+    const float *recurrent_back;  /* from gates to output, [K blocks][panels][depth][panel] */
+    const float *projection_back; /* from output to dim, [dim / panel][output_dim][panel] */
+    float cell_clip, proj_clip;   /* 0: none */
+    float *gates; /* [steps][rows][dim / VL][4][VL]: input products, activations, gradients */
+    float *c;     /* [1 + steps][rows][dim]: the cells before they are clipped, but the first */
+    float *m;     /* [steps][rows][dim]: σ(o) tanh(c) */
+    float *raw;   /* [steps][rows][output_dim]: outputs before they are clipped; null: no clip */
+    float *h;     /* [1 + steps][rows][output_dim]; with no projection, m is h + one step */
+} lstm_training;
+
+/* What else the backward pass of some rows needs. */
+typedef struct {
+    float *grad_h;    /* [steps][rows][output_dim]: dL/dh from outside; then dL/d(unclipped h) */
+    float *grad_c;    /* [rows][dim], zeros */
+    float *grad_bias; /* [dim / VL][4][VL], zeros */
+} lstm_gradients;
+
+/* The filters of one width in training; the words' characters are numbered as in the table. */
+typedef struct {
+    int64_t width, num_filters, num_characters, max_characters, stride;
+    const float *table; /* [width][num_characters][num_filters] */
+    const float *bias;  /* [num_filters] */
+} filter_bank;
 
 #define DECLARE(isa)                                                                              \
     void lstm_run_##isa(const lstm_layer *, const lstm_job *);                                    \
@@ -65,9 +89,12 @@ typedef struct {
     void highway_##isa(int64_t, int64_t, const float *, float *);                                 \
     void activate_##isa(int64_t, int, float *);                                                   \
     void char_cnn_##isa(const char_filters *, const int64_t *, int64_t, const int64_t *, float *); \
-    void gates_forward_##isa(const gates_shape *, float *, const float *, float *, float *);      \
-    void gates_backward_##isa(const gates_shape *, const float *, const float *, const float *,   \
-                              const float *, float *, float *);
+    void lstm_forward_##isa(const lstm_training *, int64_t, int64_t);                             \
+    void lstm_backward_##isa(const lstm_training *, const lstm_gradients *, int64_t, int64_t);    \
+    void filters_forward_##isa(const filter_bank *, const int32_t *, int64_t, const int64_t *,    \
+                               float *, int32_t *);                                               \
+    void filters_backward_##isa(const filter_bank *, const int32_t *, int64_t, const float *,     \
+                                const int32_t *, int64_t, int64_t, float *);
 
 DECLARE(avx512)
 DECLARE(avx2)

@@ -16,9 +16,12 @@ void SUFFIX(linear)(const linear_layer *, const float *, int64_t, int64_t, int64
 void SUFFIX(highway)(int64_t, int64_t, const float *, float *);
 void SUFFIX(activate)(int64_t, int, float *);
 void SUFFIX(char_cnn)(const char_filters *, const int64_t *, int64_t, const int64_t *, float *);
-void SUFFIX(gates_forward)(const gates_shape *, float *, const float *, float *, float *);
-void SUFFIX(gates_backward)(const gates_shape *, const float *, const float *, const float *,
-                            const float *, float *, float *);
+void SUFFIX(lstm_forward)(const lstm_training *, int64_t, int64_t);
+void SUFFIX(lstm_backward)(const lstm_training *, const lstm_gradients *, int64_t, int64_t);
+void SUFFIX(filters_forward)(const filter_bank *, const int32_t *, int64_t, const int64_t *,
+                             float *, int32_t *);
+void SUFFIX(filters_backward)(const filter_bank *, const int32_t *, int64_t, const float *,
+                              const int32_t *, int64_t, int64_t, float *);
 
 static uint64_t seed = 1;
 static int failures = 0;
@@ -36,16 +39,12 @@ static float *floats(int64_t n, double scale) {
     return p;
 }
 
-static float *copy(const float *source, int64_t n) {
-    float *p = malloc((size_t)n * sizeof(float));
-    memcpy(p, source, (size_t)n * sizeof(float));
-    return p;
-}
-
 static void check(const char *what, const float *got, const double *want, int64_t n) {
-    double worst = 0;
-    for (int64_t i = 0; i < n; i++) worst = fmax(worst, fabs(got[i] - want[i]));
-    if (!(worst < 2e-5)) {
+    double worst = 0, scale = 1;
+    for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(want[i]));
+    for (int64_t i = 0; i < n; i++) /* what is not a number is wrong too */
+        worst = fabs(got[i] - want[i]) <= worst ? worst : fabs(got[i] - want[i]);
+    if (!(worst < 2e-5 * scale)) {
         printf("FAIL %s: off by %g\n", what, worst);
         failures++;
     }
@@ -246,50 +245,228 @@ static void test_highway(void) {
     free(products); free(x); free(y); free(want); free(active);
 }
 
-/* The backward pass against central differences of a double-precision forward pass. */
-static double loss(const double *z, double before, double limit, double a, double b) {
-    double c = clip(sigma(z[1]) * before + sigma(z[0]) * tanh(z[2]), limit);
-    return a * sigma(z[3]) * tanh(c) + b * c;
+/* A layer in training: weights as nn.ProjectedLstm has them, [gate][unit][input] and
+ * [output][unit], and input products [steps][rows][gate][unit]. */
+typedef struct {
+    lstm_training run;
+    const float *recurrent, *projection, *weight; /* the loss is the sum of weight * h */
+    double *h, *c, *out;                          /* states; all outputs */
+    double nearest;                               /* distance of any value from its clip */
+} training_case;
+
+static double near(training_case *t, double x, double limit) {
+    if (limit > 0) t->nearest = fmin(t->nearest, fabs(fabs(x) - limit));
+    return clip(x, limit);
 }
 
-static void test_gates(void) {
-    int64_t rows = 1 + below(4), dim = 1 + below(50), n = rows * dim;
-    gates_shape shape = {rows, dim, below(2) ? 0.6f : 0};
-    float *pre = floats(n * GATES, 2), *act = copy(pre, n * GATES), *before = floats(n, 0.5);
-    float *c = floats(n, 0), *m = floats(n, 0), *grad_m = floats(n, 1), *grad_c = floats(n, 1);
-    float *given = copy(grad_c, n), *grad = floats(n * GATES, 0);
-    for (int64_t i = 0; i < n; i++) { /* at the clip itself there is no derivative to compare with */
-        const float *z = pre + i / dim * GATES * dim + i % dim;
-        double cell = sigma(z[dim]) * before[i] + sigma(z[0]) * tanh(z[2 * dim]);
-        if (shape.cell_clip > 0 && fabs(fabs(cell) - shape.cell_clip) < 1e-3) before[i] = 0;
-    }
-    SUFFIX(gates_forward)(&shape, act, before, c, m);
-    SUFFIX(gates_backward)(&shape, act, before, c, grad_m, grad_c, grad);
-    double *want = calloc((size_t)(n * (GATES + 3)), sizeof(double));
-    double *want_c = want + n * GATES, *want_m = want_c + n, *want_before = want_m + n;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < dim; j++) {
-            double z[GATES], e = 1e-5;
-            int64_t i = r * dim + j;
-            for (int q = 0; q < GATES; q++) z[q] = pre[(r * GATES + q) * dim + j];
-            want_c[i] = clip(sigma(z[1]) * before[i] + sigma(z[0]) * tanh(z[2]), shape.cell_clip);
-            want_m[i] = sigma(z[3]) * tanh(want_c[i]);
-            for (int q = 0; q < GATES; q++) {
-                double keep = z[q], up, down;
-                z[q] = keep + e, up = loss(z, before[i], shape.cell_clip, grad_m[i], given[i]);
-                z[q] = keep - e, down = loss(z, before[i], shape.cell_clip, grad_m[i], given[i]);
-                z[q] = keep;
-                want[(r * GATES + q) * dim + j] = (up - down) / (2 * e);
+/* What some rows add to the loss, by plain loops; `extra` is added to the outputs before they are
+ * clipped. */
+static double training_loss(training_case *t, const double *z, const double *extra, int64_t first,
+                            int64_t end) {
+    const int64_t dim = t->run.dim, width = t->run.output_dim, rows = t->run.num_rows;
+    double loss = 0, *m = malloc((size_t)dim * sizeof(double));
+    t->nearest = INFINITY;
+    for (int64_t b = first; b < end; b++) {
+        double *h = t->h + b * width, *c = t->c + b * dim;
+        for (int64_t i = 0; i < width; i++) h[i] = t->run.h[b * width + i];
+        for (int64_t u = 0; u < dim; u++) c[u] = t->run.c[b * dim + u];
+        for (int64_t row = b; row < t->run.num_steps * rows; row += rows) {
+            for (int64_t u = 0; u < dim; u++) {
+                double sum[GATES];
+                for (int64_t q = 0; q < GATES; q++) {
+                    sum[q] = z[(row * GATES + q) * dim + u];
+                    for (int64_t k = 0; k < width; k++)
+                        sum[q] += h[k] * t->recurrent[(q * dim + u) * width + k];
+                }
+                c[u] = near(t, sigma(sum[1]) * c[u] + sigma(sum[0]) * tanh(sum[2]), t->run.cell_clip);
+                m[u] = sigma(sum[3]) * tanh(c[u]);
             }
-            want_before[i] = (loss(z, before[i] + e, shape.cell_clip, grad_m[i], given[i]) -
-                              loss(z, before[i] - e, shape.cell_clip, grad_m[i], given[i])) / (2 * e);
+            for (int64_t j = 0; j < width; j++) {
+                double sum = (t->run.projection ? 0 : m[j]) + extra[row * width + j];
+                for (int64_t u = 0; t->run.projection && u < dim; u++)
+                    sum += m[u] * t->projection[j * dim + u];
+                h[j] = t->out[row * width + j] = t->run.raw ? near(t, sum, t->run.proj_clip) : sum;
+                loss += h[j] * t->weight[row * width + j];
+            }
         }
-    check("gates c", c, want_c, n);
-    check("gates m", m, want_m, n);
-    check("gates gradient", grad, want, n * GATES);
-    check("gates gradient of c", grad_c, want_before, n);
-    free(pre); free(act); free(before); free(c); free(m); free(grad_m); free(grad_c); free(given);
-    free(grad); free(want);
+    }
+    free(m);
+    return loss;
+}
+
+/* dL/dx by central differences; x is one of the numbers of a row behind z or extra. */
+static double slope(training_case *t, const double *z, const double *extra, int64_t row, double *x) {
+    const int64_t b = row % t->run.num_rows;
+    const double e = 1e-6, keep = *x;
+    *x = keep + e;
+    double up = training_loss(t, z, extra, b, b + 1);
+    *x = keep - e;
+    double down = training_loss(t, z, extra, b, b + 1);
+    *x = keep;
+    return (up - down) / (2 * e);
+}
+
+typedef struct {
+    const lstm_training *run;
+    lstm_gradients grads;
+    int64_t first, end;
+    int is_backward;
+} training_part;
+
+static void *run_part(void *argument) {
+    const training_part *part = argument;
+    if (part->is_backward) SUFFIX(lstm_backward)(part->run, &part->grads, part->first, part->end);
+    else SUFFIX(lstm_forward)(part->run, part->first, part->end);
+    return NULL;
+}
+
+static void run_parts(training_part *parts, int64_t number, int is_backward) {
+    pthread_t threads[MAX_THREADS];
+    for (int64_t i = 0; i < number; i++) {
+        parts[i].is_backward = is_backward;
+        pthread_create(&threads[i], NULL, run_part, &parts[i]);
+    }
+    for (int64_t i = 0; i < number; i++) pthread_join(threads[i], NULL);
+}
+
+/* The gradients that the kernel left against slopes at some places of each kind. */
+static void check_slopes(training_case *t, double *z, double *extra, const float *grad_h) {
+    enum { PLACES = 6 };
+    const int64_t dim = t->run.dim, n = t->run.num_steps * t->run.num_rows, width = t->run.output_dim;
+    float got[PLACES];
+    double want[PLACES];
+    for (int64_t i = 0; i < PLACES; i++) {
+        int64_t row = below(n), gate = i % GATES, unit = below(dim);
+        got[i] = t->run.gates[row * GATES * dim + blocked(gate, unit)];
+        want[i] = slope(t, z, extra, row, &z[(row * GATES + gate) * dim + unit]);
+    }
+    check("gradient of the gates", got, want, PLACES);
+    for (int64_t i = 0; i < PLACES; i++) {
+        int64_t at = below(n * width);
+        got[i] = grad_h[at];
+        want[i] = slope(t, z, extra, at / width, &extra[at]);
+    }
+    check("gradient of the outputs", got, want, PLACES);
+}
+
+static void test_training(void) {
+    int64_t dim = NV * VL * (1 + below(3)), width = VL * (1 + below(4)), steps = 1 + below(4);
+    int has_projection = below(4) > 0, has_clip = has_projection && below(2);
+    if (!has_projection) width = dim;
+    if (below(40) == 0) dim = has_projection ? K_BLOCK + NV * VL : dim;
+    int64_t rows = 1 + below(below(4) ? 5 : 15), n = steps * rows, num_parts = 1 + below(MAX_THREADS);
+    float *w = floats(GATES * dim * width, 0.2), *p = floats(width * dim, 0.2);
+    float *wb = blocked_weights(w, dim, width), *wr = blocked_rows(w, dim, width);
+    float *pb = packed(p, width, dim);
+    float *back = floats(GATES * dim * width, 0), *pp = floats(width * dim, 0);
+    for (int64_t i = 0; i < GATES * dim; i++)
+        for (int64_t k = 0; k < width; k++) back[k * GATES * dim + i] = wr[i * width + k];
+    float *rb = packed(back, width, GATES * dim);
+    for (int64_t u = 0; u < dim; u++)
+        for (int64_t k = 0; k < width; k++)
+            pp[u / (NV * VL) * (NV * VL) * width + k * NV * VL + u % (NV * VL)] = p[k * dim + u];
+    float *c = floats((1 + steps) * rows * dim, 0.6), *h = floats((1 + steps) * rows * width, 0.5);
+    float *m = floats(n * dim, 0), *raw = floats(n * width, 0), *gates = floats(n * GATES * dim, 2);
+    float *weight = floats(n * width, 1), *grad_h = floats(n * width, 0);
+    float *grad_c = floats(rows * dim, 0), *grad_bias = floats(num_parts * GATES * dim, 0);
+    double *z = malloc((size_t)(n * GATES * dim) * sizeof(double));
+    double *extra = calloc((size_t)(n * width), sizeof(double));
+    for (int64_t row = 0; row < n; row++)
+        for (int64_t q = 0; q < GATES; q++)
+            for (int64_t u = 0; u < dim; u++)
+                z[(row * GATES + q) * dim + u] = gates[row * GATES * dim + blocked(q, u)];
+    training_case t = {
+        .run = {steps, rows, dim, width, wb, has_projection ? pb : NULL, rb,
+                has_projection ? pp : NULL, below(2) ? 0.4f : 0, 0.3f, gates, c,
+                has_projection ? m : h + rows * width, has_clip ? raw : NULL, h},
+        .recurrent = w, .projection = p, .weight = weight,
+        .h = malloc((size_t)(rows * width) * sizeof(double)),
+        .c = malloc((size_t)(rows * dim) * sizeof(double)),
+        .out = malloc((size_t)(n * width) * sizeof(double))};
+    training_part parts[MAX_THREADS];
+    for (int64_t i = 0; i < num_parts; i++)
+        parts[i] = (training_part){&t.run, {grad_h, grad_c, grad_bias + i * GATES * dim},
+                                   rows * i / num_parts, rows * (i + 1) / num_parts, 0};
+    training_loss(&t, z, extra, 0, rows);
+    double nearest = t.nearest;
+    run_parts(parts, num_parts, 0);
+    check("training outputs", h + rows * width, t.out, n * width);
+    memcpy(grad_h, weight, (size_t)(n * width) * sizeof(float));
+    run_parts(parts, num_parts, 1);
+    if (nearest > 2e-5) check_slopes(&t, z, extra, grad_h); /* at the clip there is no slope */
+    double *sums = calloc((size_t)(GATES * dim), sizeof(double));
+    for (int64_t i = 0; i < n * GATES * dim; i++) sums[i % (GATES * dim)] += gates[i];
+    for (int64_t i = GATES * dim; i < num_parts * GATES * dim; i++)
+        grad_bias[i % (GATES * dim)] += grad_bias[i];
+    check("gradient of the bias", grad_bias, sums, GATES * dim);
+    free(w); free(p); free(wb); free(wr); free(pb); free(back); free(pp); free(rb); free(c); free(h);
+    free(m); free(raw); free(gates); free(weight); free(grad_h); free(grad_c); free(grad_bias);
+    free(z); free(extra); free(t.h); free(t.c); free(t.out); free(sums);
+}
+
+typedef struct {
+    const filter_bank *bank;
+    const int32_t *ids, *places;
+    const float *grad;
+    int64_t words, first, end;
+    float *grad_table;
+} filters_part;
+
+static void *run_filters(void *argument) {
+    const filters_part *a = argument;
+    SUFFIX(filters_backward)(a->bank, a->ids, a->words, a->grad, a->places, a->first, a->end,
+                             a->grad_table);
+    return NULL;
+}
+
+static void test_filters(void) {
+    int64_t width = 1 + below(7), filters = 1 + below(70), characters = 2 + below(60);
+    int64_t limit = 7 + below(44), words = 1 + below(9), stride = filters + below(5);
+    int64_t size = width * characters * filters;
+    float *table = floats(size, 1), *bias = floats(filters, 1), *out = floats(words * stride, 0);
+    float *grad = floats(words * stride, 1), *grad_table = floats(size, 0);
+    int32_t *ids = malloc((size_t)(words * limit) * sizeof(int32_t));
+    int32_t *places = calloc((size_t)(words * stride), sizeof(int32_t));
+    int64_t *lengths = malloc((size_t)words * sizeof(int64_t));
+    double *want = calloc((size_t)(words * stride), sizeof(double));
+    double *want_table = calloc((size_t)size, sizeof(double));
+    for (int64_t w = 0; w < words; w++) {
+        lengths[w] = below(limit);
+        for (int64_t i = 0; i < limit; i++)
+            ids[w * limit + i] = i < lengths[w] ? (int32_t)below(characters) : 0;
+    }
+    filter_bank bank = {width, filters, characters, limit, stride, table, bias};
+    SUFFIX(filters_forward)(&bank, ids, words, lengths, out, places);
+    for (int64_t w = 0; w < words; w++)
+        for (int64_t f = 0; f < filters; f++) {
+            double best = -INFINITY, there = 0;
+            for (int64_t at = 0; at + width <= limit; at++) {
+                double sum = bias[f];
+                for (int64_t k = 0; k < width; k++)
+                    sum += table[(k * characters + ids[w * limit + at + k]) * filters + f];
+                best = fmax(best, sum);
+                if (at == places[w * stride + f]) there = sum;
+            }
+            want[w * stride + f] = best;
+            if (!(fabs(there - best) < 2e-5)) {
+                printf("FAIL filters: %g at the place of the maximum %g\n", there, best);
+                failures++;
+            }
+            for (int64_t k = 0; k < width; k++) {
+                int32_t id = ids[w * limit + places[w * stride + f] + k];
+                want_table[(k * characters + id) * filters + f] += grad[w * stride + f];
+            }
+        }
+    check("filters", out, want, words * stride);
+    int64_t cut = below(filters + 1);
+    filters_part parts[2] = {{&bank, ids, places, grad, words, 0, cut, grad_table},
+                             {&bank, ids, places, grad, words, cut, filters, grad_table}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, run_filters, &parts[i]);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    check("gradient of the filters", grad_table, want_table, size);
+    free(table); free(bias); free(out); free(grad); free(grad_table); free(ids); free(places);
+    free(lengths); free(want); free(want_table);
 }
 
 int main(void) {
@@ -299,8 +476,9 @@ int main(void) {
         test_linear();
         test_char_cnn();
         test_highway();
-        test_gates();
+        test_training();
+        test_filters();
     }
-    printf("%d vectors of %d floats: %d passed, %d failed\n", NV, VL, 5 * ROUNDS - failures, failures);
+    printf("%d vectors of %d floats: %d passed, %d failed\n", NV, VL, 6 * ROUNDS - failures, failures);
     return failures > 0;
 }

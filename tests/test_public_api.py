@@ -1,9 +1,10 @@
 """A snapshot of the public names and signatures: change it on purpose."""
 
 import inspect
+from dataclasses import fields
 
 import elmokit
-from elmokit import Elmo, ScalarMix
+from elmokit import Elmo, ScalarMix, model
 
 
 def parameters(function: object) -> list[str]:
@@ -23,9 +24,9 @@ def test_public_methods_of_elmo() -> None:
     assert own == [
         "add_mix", "clear_cache", "device", "dim", "dtype", "embed", "embed_stream", "encode",
         "engine", "from_checkpoint",
-        "from_files", "from_pretrained", "num_layers", "push_to_hub", "reset_state",
-        "save_pretrained", "similarity", "to_checkpoint", "token_vectors", "tokenize",
-        "tokenize_with_offsets", "warm_up",
+        "from_files", "from_pretrained", "indexer", "num_layers", "perplexity", "push_to_hub",
+        "reset_state", "save_pretrained", "score", "score_stream", "similarity", "substitutes",
+        "to_checkpoint", "token_vectors", "tokenize", "tokenize_with_offsets", "warm_up",
     ]  # fmt: skip
 
 
@@ -44,4 +45,20 @@ def test_signatures() -> None:
         "self", "inputs", "layers", "pooling", "normalize_embeddings", "batch_size",
         "show_progress_bar",
     ]  # fmt: skip
+    assert parameters(Elmo.score) == ["self", "inputs", "batch_size"]
+    assert parameters(Elmo.score_stream) == ["self", "inputs", "batch_size"]
+    assert parameters(Elmo.perplexity) == ["self", "inputs", "streams", "batch_size"]
+    assert parameters(Elmo.substitutes) == ["self", "text", "k", "index"]
     assert parameters(ScalarMix) == ["num_layers", "layer_norm", "dropout", "trainable"]
+
+
+def test_fields_of_results() -> None:
+    scores = [f.name for f in fields(model.SentenceScore)]
+    assert scores == [
+        "forward", "backward", "num_tokens", "num_unknown", "forward_tokens", "backward_tokens",
+    ]  # fmt: skip
+    assert model.Perplexity._fields == (
+        "forward", "backward", "mean", "num_tokens", "num_unknown",
+    )  # fmt: skip
+    assert model.Substitute._fields == ("word", "rank", "probability", "forward", "backward")
+    assert model.Substitutes._fields == ("best", "original")

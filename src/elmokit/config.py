@@ -4,6 +4,7 @@ The defaults are the published small model (2x1024_128_2048cnn_1xhighway).
 """
 
 import difflib
+import json
 import math
 import types
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ _MAX_CHARACTERS = 1000
 _MAX_LAYERS = 100
 
 
-class _Config:
+class Config:
     """What all configurations share: plain dictionaries out and in."""
 
     __slots__ = ()
@@ -50,9 +51,30 @@ class _Config:
         parsed = {key: _parse(hints[key], value, f"{where}.{key}") for key, value in values.items()}
         return cls(**parsed)
 
+    def override(self, *settings: str) -> Self:
+        """The configuration with settings such as `train.lr=3e-4` applied, in their order.
+
+        >>> LstmConfig().override("dim=512", "cell_clip=null").dim
+        512
+        """
+        values = self.to_dict()
+        for setting in settings:
+            name, equals, text = setting.partition("=")
+            if not equals:
+                raise ConfigError(f"{setting!r}: expected name=value, such as train.lr=3e-4")
+            *parents, key = name.strip().split(".")
+            at: Any = values
+            for parent in parents:
+                at = at.get(parent) if isinstance(at, dict) else None
+            if not isinstance(at, dict):
+                known = ", ".join(name for name, value in values.items() if isinstance(value, dict))
+                raise ConfigError(f"{setting!r}: no such section; there are {known}")
+            at[key] = _literal(text.strip())
+        return self.from_dict(values, "setting")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CharCnnConfig(_Config):
+class CharCnnConfig(Config):
     """The character CNN: characters of a word → one vector of `sum(n for _, n in filters)`."""
 
     characters: Characters = "bytes"
@@ -66,13 +88,13 @@ class CharCnnConfig(_Config):
     num_highway: int = 1
 
     def __post_init__(self) -> None:
-        _one_of("characters", self.characters, ("bytes", "unicode"))
-        _one_of("activation", self.activation, ("relu", "tanh"))
-        _within(self, 1, _MAX_WIDTH, "dim")
-        _within(self, 1, _MAX_ROWS, "num_characters")
+        one_of("characters", self.characters, ("bytes", "unicode"))
+        one_of("activation", self.activation, ("relu", "tanh"))
+        within(self, 1, _MAX_WIDTH, "dim")
+        within(self, 1, _MAX_ROWS, "num_characters")
         # The marks of word begin and end take two.
-        _within(self, 3, _MAX_CHARACTERS, "max_characters")
-        _within(self, 0, _MAX_LAYERS, "num_highway")
+        within(self, 3, _MAX_CHARACTERS, "max_characters")
+        within(self, 0, _MAX_LAYERS, "num_highway")
         if self.characters == "bytes" and self.num_characters != NUM_BYTE_CHARACTERS:
             raise ConfigError(
                 f"num_characters={self.num_characters}: expected {NUM_BYTE_CHARACTERS} for bytes"
@@ -95,7 +117,7 @@ class CharCnnConfig(_Config):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EncoderConfig(_Config):
+class EncoderConfig(Config):
     """The token encoder θx: [word vector; character CNN] → x_k, either part optional.
 
     The published ELMo reads characters only; ELMoForManyLangs adds a word vector; a cached
@@ -108,8 +130,8 @@ class EncoderConfig(_Config):
     projected: bool = True
 
     def __post_init__(self) -> None:
-        _within(self, 0, _MAX_ROWS, "num_words")
-        _within(self, 0, _MAX_WIDTH, "word_dim")
+        within(self, 0, _MAX_ROWS, "num_words")
+        within(self, 0, _MAX_WIDTH, "word_dim")
         if (self.num_words > 0) != (self.word_dim > 0):
             raise ConfigError(
                 f"num_words={self.num_words}, word_dim={self.word_dim}: "
@@ -125,7 +147,7 @@ class EncoderConfig(_Config):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LstmConfig(_Config):
+class LstmConfig(Config):
     """The two stacks of LSTMs; `projection_dim == dim` means that there is no projection."""
 
     dim: int = 1024
@@ -138,8 +160,8 @@ class LstmConfig(_Config):
     """Added to the forget gate at run time; 0 where a format keeps it inside the bias."""
 
     def __post_init__(self) -> None:
-        _within(self, 1, _MAX_WIDTH, "dim", "projection_dim")
-        _within(self, 1, _MAX_LAYERS, "num_layers")
+        within(self, 1, _MAX_WIDTH, "dim", "projection_dim")
+        within(self, 1, _MAX_LAYERS, "num_layers")
         if self.projection_dim > self.dim:
             raise ConfigError(
                 f"projection_dim={self.projection_dim}: expected at most dim={self.dim}"
@@ -158,7 +180,7 @@ class LstmConfig(_Config):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MixConfig(_Config):
+class MixConfig(Config):
     """The fixed parts of a saved `ScalarMix`."""
 
     layer_norm: bool = False
@@ -171,7 +193,7 @@ class MixConfig(_Config):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ElmoConfig(_Config):
+class ElmoConfig(Config):
     """A whole model: token encoder, LSTMs, and how text is read."""
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
@@ -183,9 +205,9 @@ class ElmoConfig(_Config):
     mixes: dict[str, MixConfig] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _within(self, 0, _MAX_ROWS, "num_softmax_words")
-        _one_of("state", self.state, ("zero", "warm", "carry"))
-        _one_of("normalization", self.normalization, ("NFC", None))
+        within(self, 0, _MAX_ROWS, "num_softmax_words")
+        one_of("state", self.state, ("zero", "warm", "carry"))
+        one_of("normalization", self.normalization, ("NFC", None))
         width = self.encoder.unprojected_dim
         if not self.encoder.projected and width != self.lstm.projection_dim:
             raise ConfigError(
@@ -206,13 +228,23 @@ class ElmoConfig(_Config):
         return 2 * self.lstm.projection_dim
 
 
-def _within(config: object, low: int, high: int, *names: str) -> None:
+def _literal(text: str) -> Any:
+    """What a setting's text means: JSON where it is JSON, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def within(config: object, low: int, high: int, *names: str) -> None:
+    """Refuse a configuration whose fields `names` are not all of low..high."""
     for name in names:
         if not low <= getattr(config, name) <= high:
             raise ConfigError(f"{name}={getattr(config, name)}: expected {low}..{high}")
 
 
-def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Refuse a value that is not among those allowed."""
     if value not in allowed:
         raise ConfigError(f"{name}={value!r}: expected one of {', '.join(map(repr, allowed))}")
 
@@ -238,6 +270,8 @@ def _parse(hint: Any, value: Any, where: str) -> Any:
             )
     elif hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
+    elif hint is int and type(value) is float and value.is_integer():  # 1e6
+        return int(value)
     elif isinstance(hint, type) and type(value) is hint:
         return value
     raise ConfigError(f"{where}={value!r}: expected {getattr(hint, '__name__', hint)}")

@@ -13,6 +13,7 @@ from .layers import Layers
 from .model import Elmo
 from .pooling import normalise
 from .text.groups import grouped
+from .text.marked import parse_marked
 from .text.reader import Sentence, check_sentence
 
 WINDOW_LINES, WINDOW_TOKENS = 1000, 16384
@@ -81,32 +82,7 @@ def nearest(
 
 def parse_query(elmo: Elmo, query: str) -> tuple[list[str], int]:
     """The tokens of a query, without its brackets, and the place of the bracketed one."""
-    before, opening, rest = query.partition("[")
-    inside, closing, after = rest.partition("]")
-    if not opening or not closing or any(mark in inside + after for mark in "[]") or "]" in before:
-        raise InputError(
-            f"query {query!r}: expected exactly one word in brackets, "
-            "as in 'He has a [gift] for music'"
-        )
-    start = len(before) + len(inside) - len(inside.lstrip())
-    end = start + len(inside.strip())
-    (spans,) = elmo.tokenize_with_offsets([before + inside + after])
-    found = [i for i, token in enumerate(spans) if token.start < end and token.end > start]
-    if not inside.strip() or not found:
-        raise InputError(f"query {query!r}: there is no word in the brackets")
-    if len(found) > 1:
-        listed = ", ".join(repr(spans[i].text) for i in found)
-        raise InputError(
-            f"query {query!r}: [{inside}] is {len(found)} tokens ({listed}); "
-            "put the brackets around one of them"
-        )
-    token = spans[found[0]]
-    if (token.start, token.end) != (start, end):
-        raise InputError(
-            f"query {query!r}: [{inside}] is only a part of the token {token.text!r}; "
-            "put the brackets around all of it"
-        )
-    return [span.text for span in spans], found[0]
+    return parse_marked(elmo.reader, query)
 
 
 class _Candidates:

@@ -11,8 +11,12 @@ from elmokit import __version__
 from .bench import bench_cli
 from .convert import convert_cli
 from .embed import embed_cli
+from .evaluate import evaluate_cli
 from .info import info_cli
+from .prepare import prepare_cli
+from .pretrain import pretrain_cli
 from .similar import similar_cli
+from .substitutes import substitutes_cli
 
 app = typer.Typer(
     name="elmokit",
@@ -55,4 +59,8 @@ app.command("embed")(embed_cli)
 app.command("info")(info_cli)
 app.command("convert")(convert_cli)
 app.command("similar")(similar_cli)
+app.command("evaluate")(evaluate_cli)
+app.command("substitutes")(substitutes_cli)
 app.command("bench")(bench_cli)
+app.command("prepare")(prepare_cli)
+app.command("pretrain")(pretrain_cli)

@@ -1,5 +1,6 @@
 """Models, layers and texts as a command line names them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,3 +30,17 @@ def check_text(source: str) -> None:
     """Fail for a text that cannot be read before a model is loaded for it."""
     if source != "-" and not Path(source).is_fifo():
         next(read_lines(source), None)
+
+
+def lines_shown(source: str, show_bar: bool) -> Iterable[str]:
+    """The lines of a text, under a bar of them if one is wanted."""
+    if not show_bar:
+        return read_lines(source)
+    from tqdm.auto import tqdm
+
+    from ..embed_file import count_lines
+
+    lines: Iterable[str] = tqdm(
+        read_lines(source), total=count_lines(source), unit=" lines", leave=False
+    )
+    return lines

@@ -4,13 +4,11 @@ import json
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..io.files import read_lines
-from .inputs import check_text, load_model, parse_layers
+from .inputs import check_text, lines_shown, load_model, parse_layers
 from .options import BatchSize, Device, Json, Model, NoProgress, Quiet, Tokenizer, Verbose
 from .report import reported, say, shows_bar
 
@@ -62,7 +60,7 @@ def similar_cli(
     elmo = load_model(model, device, tokenizer)
     matches = nearest(
         elmo,
-        _lines(corpus, shows_bar(no_progress, quiet)),
+        lines_shown(corpus, shows_bar(no_progress, quiet)),
         query,
         k=k,
         layer=parse_layers(layer),
@@ -75,19 +73,6 @@ def similar_cli(
         _print_matches(matches)
     elif not quiet:
         say("the word does not occur in the corpus")
-
-
-def _lines(corpus: str, show_bar: bool) -> Iterable[str]:
-    if not show_bar:
-        return read_lines(corpus)
-    from tqdm.auto import tqdm
-
-    from ..embed_file import count_lines
-
-    lines: Iterable[str] = tqdm(
-        read_lines(corpus), total=count_lines(corpus), unit=" lines", leave=False
-    )
-    return lines
 
 
 def _as_dict(rank: int, match: "Match") -> dict[str, Any]:

@@ -165,10 +165,11 @@ class NativeLayer:
         # The input products of a layer are those of a linear map to [unit block][gate][lane].
         self.products = NativeLinear(
             kernel,
-            self._block(pad(layer.input_weight.detach(), (0, extra))),
-            self._block(bias[:, None])[:, 0],
+            block_gates(pad(layer.input_weight.detach(), (0, extra)), self.dim, kernel.lanes),
+            block_gates(bias[:, None], self.dim, kernel.lanes)[:, 0],
         )
-        recurrent = self._block(pad(layer.recurrent_weight.detach(), (0, extra)))
+        recurrent = pad(layer.recurrent_weight.detach(), (0, extra))
+        recurrent = block_gates(recurrent, self.dim, kernel.lanes)
         blocks = recurrent.view(-1, kernel.panel, self.output_dim)
         self.recurrent = blocks.transpose(1, 2).contiguous()
         self.projection = None
@@ -180,13 +181,6 @@ class NativeLayer:
             pointer(self.projection), config.cell_clip or 0.0,
             (config.proj_clip or 0.0) if config.projected else 0.0,
         )  # fmt: skip
-
-    def _block(self, weight: Tensor) -> Tensor:
-        """Rows i, f, g, o as [unit block][gate][lane]."""
-        gates = weight.view(4, -1, weight.shape[1])
-        gates = pad(gates, (0, 0, 0, self.dim - gates.shape[1]))
-        gates = gates.view(4, -1, self.kernel.lanes, weight.shape[1]).transpose(0, 1)
-        return gates.reshape(4 * self.dim, weight.shape[1]).contiguous()
 
     def recur(
         self,
@@ -221,6 +215,14 @@ class NativeLayer:
         scratch = torch.empty(lib.elmokit_lstm_scratch_size(self.struct, job))
         job.scratch = scratch.data_ptr()
         lib.elmokit_lstm_run(self.kernel.isa, self.struct, job)
+
+
+def block_gates(weight: Tensor, dim: int, lanes: int) -> Tensor:
+    """Rows i, f, g, o as [unit block][gate][lane], each gate padded to `dim` rows."""
+    gates = weight.view(4, -1, weight.shape[1])
+    gates = pad(gates, (0, 0, 0, dim - gates.shape[1]))
+    gates = gates.view(4, -1, lanes, weight.shape[1]).transpose(0, 1)
+    return gates.reshape(4 * dim, weight.shape[1]).contiguous()
 
 
 def pack(weight: Tensor, panel: int) -> Tensor:

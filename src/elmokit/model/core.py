@@ -107,6 +107,11 @@ class ElmoCore(nn.Module):
         """What computes the vectors: `native (avx2)`, `torch`, `torch (int8)`."""
         return self._embedder.engine.name
 
+    @property
+    def indexer(self) -> TokenIndexer:
+        """What turns words into the ids that the encoder reads."""
+        return self._indexer
+
     def clear_cache(self, *, weights: bool = False) -> None:
         """Forget the token vectors that are remembered from call to call.
 

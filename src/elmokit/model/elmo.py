@@ -19,17 +19,15 @@ from ..pooling import Pooling, normalise, poolers
 from ..text.batch import batches
 from ..text.groups import grouped
 from ..text.reader import Sentence, as_sentences, check_iterable, check_sentence
-from .pretrained import PretrainedElmo
+from .language import LanguageElmo
+from .limits import MAX_BATCH_TOKENS, check_batch_size
 
 log = logging.getLogger(__name__)
 
 Vectors: TypeAlias = NDArray[np.float32]
 
-MAX_BATCH_TOKENS = 8192
-"""Tokens that run together, whatever the number of sentences; bounds the memory of a batch."""
 
-
-class Elmo(PretrainedElmo):
+class Elmo(LanguageElmo):
     """Word vectors that depend on the whole sentence.
 
     Make one with `from_pretrained` or `from_files`; the constructor gives random weights.
@@ -81,7 +79,7 @@ class Elmo(PretrainedElmo):
             batch_size: Sentences that run together, at most.
             show_progress_bar: None shows one if the log level is INFO or lower.
         """
-        _check_batch_size(batch_size)
+        check_batch_size(batch_size)
         sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
         vectors = self._embed(sentences, layers, direction, batch_size, show_progress_bar)
         return vectors[0] if isinstance(inputs, str) else vectors
@@ -98,7 +96,7 @@ class Elmo(PretrainedElmo):
 
         Some sentences are read ahead. With carried state, each `batch_size` sentences are a call.
         """
-        _check_batch_size(batch_size)
+        check_batch_size(batch_size)
         if isinstance(inputs, str):
             raise InputError("embed_stream reads many sentences; for one text use embed(text)")
         items = enumerate(check_iterable(inputs))
@@ -128,7 +126,7 @@ class Elmo(PretrainedElmo):
             batch_size: Sentences that run together, at most.
             show_progress_bar: None shows one if the log level is INFO or lower.
         """
-        _check_batch_size(batch_size)
+        check_batch_size(batch_size)
         pools = poolers(pooling)
         if layers == "all":
             raise ConfigError("layers='all': a sentence has one vector; choose one layer or a mix")
@@ -219,11 +217,6 @@ class Elmo(PretrainedElmo):
         mix = self.mixes[name]
         assert isinstance(mix, ScalarMix)
         return mix
-
-
-def _check_batch_size(batch_size: int) -> None:
-    if batch_size < 1:
-        raise ConfigError(f"batch_size={batch_size}: expected 1 or more")
 
 
 def _to_numpy(t: Tensor) -> Vectors:

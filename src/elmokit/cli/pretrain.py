@@ -1,0 +1,139 @@
+"""`elmokit pretrain`: a biLM from a prepared corpus."""
+
+import os
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import ConfigError, FormatError
+from .options import Quiet, Verbose
+from .report import reported, say
+
+if TYPE_CHECKING:
+    from ..train.config import PretrainConfig
+
+CorpusFolder = Annotated[
+    str, typer.Argument(metavar="DIR", help="Folder that `elmokit prepare` made.")
+]
+Run = Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
+Preset = Annotated[str, typer.Option(help="tiny, small, medium or original.")]
+ConfigFile = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the preset."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Such as train.lr=1e-3; can be repeated."),
+]
+Source = Annotated[
+    str | None,
+    typer.Option("--from", metavar="MODEL", help="Continue from a model in any published format."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")]
+Minutes = Annotated[float | None, typer.Option(help="Budget in minutes; the schedule fits it.")]
+Tokens = Annotated[float | None, typer.Option(help="Budget in tokens, such as 20e6.")]
+Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="cpu, cuda, mps, …")]
+Board = Annotated[bool, typer.Option("--tensorboard", help="Write events for TensorBoard.")]
+
+
+@reported
+def pretrain_cli(
+    corpus: CorpusFolder,
+    output: Run,
+    preset: Preset = "small",
+    config: ConfigFile = None,
+    settings: Settings = None,
+    source: Source = None,
+    resume: Resume = False,
+    max_minutes: Minutes = None,
+    max_tokens: Tokens = None,
+    device: Device = None,
+    tensorboard: Board = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Train a biLM on a prepared corpus; RUN is then a model like any other.
+
+    Several processes: torchrun --nproc-per-node 2 -m elmokit pretrain DIR -o RUN
+    """
+    from ..io.files import read_json
+    from ..train.run import is_run, pretrain
+
+    run = Path(output)
+    changes = list(settings or [])
+    if max_minutes is not None:
+        changes.append(f"train.max_minutes={max_minutes}")
+    if max_tokens is not None:
+        changes.append(f"train.max_tokens={max_tokens:.0f}")
+    saved = read_json(run / "run.json") if resume and is_run(run) else None
+    source = saved["source"] if saved else source
+    resolved = _resolve(saved, preset, config).override(*changes)
+    is_first = os.environ.get("RANK", "0") == "0"
+    say_row = None if quiet or not is_first else _say_row
+    pretrain(
+        corpus,
+        run,
+        resolved,
+        source=source,
+        resume=resume,
+        device=device,
+        tensorboard=tensorboard,
+        on_row=say_row,
+    )
+    if is_first:
+        result = read_json(run / "result.json")["valid"]
+        print(
+            f"{run}: held-out perplexity {result['forward']:.2f} forward, "
+            f"{result['backward']:.2f} backward, {result['mean']:.2f} mean"
+        )
+
+
+def _resolve(saved: dict[str, Any] | None, preset: str, path: str | None) -> "PretrainConfig":
+    """The settings of the run that goes on, or those of the preset, with the file's on top."""
+    from ..train.config import PretrainConfig
+    from ..train.presets import PRESETS
+
+    if preset not in PRESETS:
+        raise ConfigError(f"--preset {preset}: expected one of {', '.join(PRESETS)}")
+    values = saved["config"] if saved else PRESETS[preset].to_dict()
+    if path is not None:
+        _merge(values, _read_config(Path(path)))
+    return PretrainConfig.from_dict(values, path or preset)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    from ..io.files import read_json
+
+    if path.suffix != ".toml":
+        return read_json(path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise FormatError(f"{path} is not TOML: {e}") from e
+
+
+def _merge(values: dict[str, Any], changes: dict[str, Any]) -> None:
+    for key, value in changes.items():
+        if isinstance(value, dict) and isinstance(values.get(key), dict):
+            _merge(values[key], value)
+        else:
+            values[key] = value
+
+
+def _say_row(row: dict[str, Any]) -> None:
+    hours, rest = divmod(int(row["eta_seconds"]), 3600)
+    line = (
+        f"{row['share']:4.0%}  step {row['step']:,}  {row['tokens'] / 1e6:.2f}M tokens  "
+        f"loss {row['loss']:.3f}  {row['tokens_per_s']:,.0f} tokens/s  "
+        f"left {hours}:{rest // 60:02}:{rest % 60:02}"
+    )
+    if "valid_mean" in row:
+        line += (
+            f"  held-out perplexity {row['valid_forward']:.1f} forward, "
+            f"{row['valid_backward']:.1f} backward"
+        )
+    say(line)
+    sys.stderr.flush()

@@ -1,0 +1,8 @@
+"""From a pile of text to what a biLM is trained on: a prepared corpus in one folder.
+
+`prepare.prepare` reads text and writes the folder; `Corpus` opens it, memory-mapped.
+"""
+
+from .corpus import Corpus as Corpus
+from .corpus import CorpusInfo as CorpusInfo
+from .corpus import Sentences as Sentences

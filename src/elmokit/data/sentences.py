@@ -1,0 +1,176 @@
+"""Running text → sentences, by punctuation and a short list of abbreviations.
+
+A sentence ends at a run of `. ? ! …`, with the quotes and brackets that close it, before a blank
+and a word that does not begin in lower case; `。！？` need no blank. Korean, which ends its
+sentences in the same way, and text that is already tokenised (`end . " Next`) need nothing more.
+
+Not covered: ends without punctuation (headings are lines of their own), German ordinals (`3. Mai`).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+SentenceMode: TypeAlias = Literal["lines", "split", "wrapped"]
+SENTENCE_MODES: tuple[SentenceMode, ...] = get_args(SentenceMode)
+
+_STOPS = ".?!\u2026"
+_FULL_STOPS = "\u3002\uff01\uff1f\uff61"
+_CLOSERS = "\u201d\u2019\u00bb\u203a)\\]}\u300d\u300f\uff09\u3011\u3009\u300b"
+_END = re.compile(rf"[{_STOPS}{_FULL_STOPS}]++[\"'{_CLOSERS}]*+")
+# What closes a sentence after a blank: only where the stop stands alone, as tokenizers write it.
+_LATE_CLOSERS = re.compile(rf"(?:\s+(?:''|[\"'{_CLOSERS}])(?!\S))*+")
+_LAST_WORD = re.compile(r"[^\s(\[{\"'\u201c\u2018\u300c]*$")
+_NEXT_WORD = re.compile(r"[^\w,;:]{0,20}+([\w']*+)")
+_ENDED = re.compile(rf"[{_STOPS}{_FULL_STOPS}:][\"'\s{_CLOSERS}]*$")
+
+# How far back to look for a word or a quote: text without ends must not cost its square.
+_WORD_SPAN, _QUOTE_SPAN = 30, 1000
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Always before a name.
+_TITLES = _set(
+    "mr mrs ms messrs dr prof rev hon gen gov sen rep lt col sgt capt maj adm cmdr pres st mt ft "
+    "vs cf ed eds trans al"
+)
+_BEFORE_NUMBERS = _set("no nos fig figs vol vols pp p ch sec art op approx ca")
+# These may also end a sentence, as initials and `U.S.` may.
+_ABBREVIATIONS = _set(
+    "jr sr inc ltd corp co bros dept univ assn ave blvd rd jan feb mar apr jun jul aug sep sept "
+    "oct nov dec mon tue wed thu fri sat sun etc e.g i.e"
+)
+# Words that begin sentences, and hardly ever the second part of a name.
+_OPENERS = _set(
+    "the a an in on at it its he she they we you i but and or so this that these those there his "
+    "her their our my as if when while after before since although however for from by with to "
+    "what who why how where some many most one no not yes then now both each all"
+)
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a paragraph, in order; together they hold all but the blanks between them.
+
+    Example:
+        >>> split_sentences('Dr. Kim left at 3.15 p.m. on foot. "Why?" she asked. 몰라요. 그래요?')
+        ['Dr. Kim left at 3.15 p.m. on foot.', '"Why?" she asked.', '몰라요.', '그래요?']
+    """
+    cuts = [0, *_ends(text), len(text)]
+    pieces = (text[start:end].strip() for start, end in pairwise(cuts))
+    return [piece for piece in pieces if piece]
+
+
+def paragraphs(lines: Sequence[str]) -> Iterator[str]:
+    """The paragraphs of hard-wrapped text: lines up to a blank one, joined."""
+    paragraph: list[str] = []
+    for line in lines:
+        if line.strip():
+            paragraph.append(line.strip())
+        elif paragraph:
+            yield " ".join(paragraph)
+            paragraph = []
+    if paragraph:
+        yield " ".join(paragraph)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How sentences are found, and why so."""
+
+    mode: SentenceMode
+    reason: str
+
+
+def choose_mode(lines: Sequence[str]) -> Choice:
+    """How a text with lines like these is best read; blank lines count."""
+    filled = [line for line in lines if line.strip()]
+    if _is_wrapped(lines):
+        return Choice("wrapped", "sentences run over the ends of lines of even width")
+    several = sum(len(split_sentences(line)) > 1 for line in filled)
+    share = several / max(1, len(filled))
+    return Choice(
+        "split" if share > 0.2 else "lines",
+        f"{share:.0%} of {len(filled):,} lines looked at hold several sentences",
+    )
+
+
+def _is_wrapped(lines: Sequence[str]) -> bool:
+    """Whether many lines break off in a sentence, all of them at about the same width."""
+    stripped = [line.strip() for line in lines]
+    broken = [
+        len(line)
+        for line, following in pairwise(stripped)
+        if line and following and not _ENDED.search(line[-20:])
+    ]
+    filled = sum(map(bool, stripped))
+    if len(broken) < 10 or len(broken) < 0.3 * filled:
+        return False
+    median, width = np.percentile(broken, [50, 95])
+    return bool(width <= 200 and median >= 0.8 * width and any(map(_has_end, stripped)))
+
+
+def _has_end(line: str) -> bool:
+    return next(_ends(line), None) is not None
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Where sentences end inside `text`."""
+    start = 0
+    for match in _END.finditer(text):
+        if match.end() == len(text):
+            return
+        end = _end(text, start, match)
+        if end is not None:
+            yield end
+            start = end
+
+
+def _end(text: str, start: int, match: re.Match[str]) -> int | None:
+    """Where the sentence from `start` ends if it does at the stop of `match`."""
+    begin, end = match.span()
+    if any(stop in match[0] for stop in _FULL_STOPS):
+        return end
+    if not text[end].isspace():
+        return None
+    if begin > 0 and text[begin - 1].isspace():
+        late = _LATE_CLOSERS.match(text, end)
+        end = late.end() if late else end
+        if text[end - 1] == '"' and text.count('"', max(start, end - _QUOTE_SPAN), end) % 2:
+            end -= 1  # it opens the next sentence
+    return None if _continues(text, start, begin, end) else end
+
+
+def _continues(text: str, start: int, stop: int, end: int) -> bool:
+    """Whether the sentence that began at `start` goes on after the stop at `stop`."""
+    following = _NEXT_WORD.match(text, end)
+    word = following[1] if following else ""
+    # Without a word there is a comma or the like, or nothing that could be a sentence.
+    if not word or word[0].islower():
+        return True
+    if text[stop] != "." or text[stop + 1] in _STOPS:
+        return False
+    window = text[max(start, stop - _WORD_SPAN) : stop]
+    before = _LAST_WORD.search(window)
+    return _is_abbreviated(before[0] if before else "", word, window.strip())
+
+
+def _is_abbreviated(before: str, word: str, window: str) -> bool:
+    """Whether the point after `before` ends an abbreviation rather than a sentence."""
+    name = before.lower()
+    if name in _BEFORE_NUMBERS:
+        return word[0].isdigit()
+    if name in _TITLES:
+        return True
+    if before.isdigit():
+        return window == before  # the number of a list's item
+    is_short = len(before) == 1 and before.isupper() and before.isascii()
+    if is_short or name in _ABBREVIATIONS or re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", before):
+        return word.lower() not in _OPENERS
+    return False

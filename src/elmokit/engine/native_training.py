@@ -1,0 +1,203 @@
+"""One LSTM layer and the character filters by the native kernel, forward and backward.
+
+The buffers and calls that `train/native_lstm.py` and `train/native_cnn.py` make gradients of.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ..nn import LstmState, ProjectedLstm
+from .native import Kernel, available, block_gates, pack, pointer
+
+
+class _Run(ctypes.Structure):
+    _fields_ = [
+        ("num_steps", c_int64), ("num_rows", c_int64), ("dim", c_int64), ("output_dim", c_int64),
+        ("recurrent", c_void_p), ("projection", c_void_p), ("recurrent_back", c_void_p),
+        ("projection_back", c_void_p), ("cell_clip", c_float), ("proj_clip", c_float),
+        ("gates", c_void_p), ("c", c_void_p), ("m", c_void_p), ("raw", c_void_p), ("h", c_void_p),
+    ]  # fmt: skip
+
+
+class _Gradients(ctypes.Structure):
+    _fields_ = [("grad_h", c_void_p), ("grad_c", c_void_p), ("grad_bias", c_void_p)]
+
+
+class Bank(ctypes.Structure):
+    """The filters of one width."""
+
+    _fields_ = [
+        ("width", c_int64), ("num_filters", c_int64), ("num_characters", c_int64),
+        ("max_characters", c_int64), ("stride", c_int64), ("table", c_void_p), ("bias", c_void_p),
+    ]  # fmt: skip
+
+
+class TrainingKernel(Kernel):
+    """The kernel with one instruction set, the best if none is named."""
+
+    def __init__(self, isa: str | None = None) -> None:
+        super().__init__(isa or available()[-1])
+        rows = [c_int64, c_int64]
+        words = [POINTER(Bank), c_void_p, c_int64]
+        for name, types in (
+            ("lstm_forward", [POINTER(_Run), *rows]),
+            ("lstm_backward", [POINTER(_Run), POINTER(_Gradients), *rows]),
+            ("filters_forward", [*words, c_void_p, c_void_p, c_void_p]),
+            ("filters_backward", [*words, c_void_p, c_void_p, *rows, c_void_p]),
+        ):
+            function = getattr(self.lib, f"elmokit_{name}")
+            function.argtypes, function.restype = [c_int, *types], None
+
+
+class TrainingRun:
+    """One layer over one dense batch: the weights packed, and all that the backward pass needs.
+
+    Args:
+        layer: The layer.
+        x: Its input, (T, B, P).
+        state: Where the rows start.
+        kernel: The kernel.
+    """
+
+    def __init__(
+        self, layer: ProjectedLstm, x: Tensor, state: LstmState, kernel: TrainingKernel
+    ) -> None:
+        config = layer.config
+        self.kernel, self.config = kernel, config
+        self.dim = kernel.round_up(config.dim, kernel.panel)
+        self.output_dim = kernel.round_up(config.projection_dim) if config.projected else self.dim
+        steps, rows, _ = x.shape
+        self.x = x.detach().flatten(0, 1)
+        self.c = x.new_empty(1 + steps, rows, self.dim)
+        self.c[0] = pad(state.c.detach(), (0, self.dim - config.dim))
+        self.h = x.new_empty(1 + steps, rows, self.output_dim)
+        self.h[0] = pad(state.h.detach(), (0, self.output_dim - config.projection_dim))
+        self.m = x.new_empty(steps, rows, self.dim) if config.projected else self.h[1:]
+        self.raw = None
+        if config.projected and config.proj_clip is not None:
+            self.raw = x.new_empty(steps, rows, self.output_dim)
+        self._pack(layer)
+        self._struct = _Run(
+            steps, rows, self.dim, self.output_dim, self._recurrent.data_ptr(),
+            pointer(self._projection), self._recurrent_back.data_ptr(),
+            pointer(self._projection_back), config.cell_clip or 0.0, config.proj_clip or 0.0,
+            self.gates.data_ptr(), self.c.data_ptr(), self.m.data_ptr(), pointer(self.raw),
+            self.h.data_ptr(),
+        )  # fmt: skip
+
+    def _pack(self, layer: ProjectedLstm) -> None:
+        """Copy the weights as the kernel reads them; the gates start with the input products."""
+        kernel, config = self.kernel, self.config
+        extra = self.output_dim - config.projection_dim
+        bias = layer.bias.detach().clone()
+        bias[config.dim : 2 * config.dim] += config.forget_bias
+        bias = block_gates(bias[:, None], self.dim, kernel.lanes)[:, 0]
+        self.input_weight = block_gates(layer.input_weight.detach(), self.dim, kernel.lanes)
+        self.gates = torch.addmm(bias, self.x, self.input_weight.t())
+        recurrent = pad(layer.recurrent_weight.detach(), (0, extra))
+        recurrent = block_gates(recurrent, self.dim, kernel.lanes)
+        panels = recurrent.view(-1, kernel.panel, self.output_dim)
+        self._recurrent = panels.transpose(1, 2).contiguous()
+        self._recurrent_back = pack(recurrent.t(), kernel.panel)
+        self._projection = self._projection_back = None
+        if layer.projection is not None:
+            weight = pad(layer.projection.detach(), (0, self.dim - config.dim, 0, extra))
+            self._projection = pack(weight, kernel.panel)
+            panels = weight.view(self.output_dim, -1, kernel.panel)
+            self._projection_back = panels.transpose(0, 1).contiguous()
+
+    def forward(self, first: int, end: int) -> None:
+        """All steps of some rows, in the calling thread."""
+        self.kernel.lib.elmokit_lstm_forward(self.kernel.isa, self._struct, first, end)
+
+    def outputs(self) -> Tensor:
+        """(T, B, P)."""
+        return self.h[1:, :, : self.config.projection_dim].contiguous()
+
+    def state(self) -> LstmState:
+        """Where the rows are after the last step, apart from the buffers."""
+        c = self.c[-1, :, : self.config.dim]
+        limit = self.config.cell_clip
+        h = self.h[-1, :, : self.config.projection_dim].clone()
+        return LstmState(h, c.clone() if limit is None else c.clamp(-limit, limit))
+
+
+class TrainingGradients:
+    """The backward pass of a run, which it uses up: the gates become their gradients.
+
+    Args:
+        run: The run, its forward pass done.
+        grad: dL/d(outputs), (T, B, P).
+        parts: Rows that one call takes, as many as there are calls.
+    """
+
+    def __init__(self, run: TrainingRun, grad: Tensor, parts: Sequence[tuple[int, int]]) -> None:
+        self.run = run
+        extra = run.output_dim - run.config.projection_dim
+        self.grad_h = (
+            pad(grad, (0, extra)) if extra else grad.clone(memory_format=torch.contiguous_format)
+        )
+        self.grad_c = grad.new_zeros(grad.shape[1], run.dim)
+        self.grad_bias = grad.new_zeros(len(parts), 4 * run.dim)
+        self.calls = [self._call(part, bias) for part, bias in zip(parts, self.grad_bias)]
+
+    def _call(self, part: tuple[int, int], bias: Tensor) -> Callable[[], None]:
+        kernel, run = self.run.kernel, self.run._struct
+        struct = _Gradients(self.grad_h.data_ptr(), self.grad_c.data_ptr(), bias.data_ptr())
+        return lambda: kernel.lib.elmokit_lstm_backward(kernel.isa, run, struct, *part)
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """dL/d(input weight, recurrent weight, bias, projection)."""
+        run = self.run
+        dim, output_dim = run.config.dim, run.config.projection_dim
+        before = run.h[:-1].flatten(0, 1)
+        products = run.gates.t() @ torch.cat([run.x, before], dim=1)
+        by_input, by_output = products[:, :output_dim], products[:, output_dim:]
+        projection = None
+        if run.config.projected:
+            projection = self.grad_h.flatten(0, 1).t() @ run.m.flatten(0, 1)
+            projection = projection[:output_dim, :dim]
+        return (
+            self._unblock(by_input),
+            self._unblock(by_output[:, :output_dim]),
+            self._unblock(self.grad_bias.sum(dim=0)[:, None])[:, 0],
+            projection,
+        )
+
+    def inputs(self) -> Tensor:
+        """dL/dx, (T, B, P)."""
+        products = self.run.gates @ self.run.input_weight
+        return products.view(*self.grad_h.shape[:2], self.run.config.projection_dim)
+
+    def _unblock(self, blocked: Tensor) -> Tensor:
+        """What `block_gates` made of rows i, f, g, o, undone."""
+        run, width = self.run, blocked.shape[1]
+        gates = blocked.reshape(-1, 4, run.kernel.lanes, width).transpose(0, 1)
+        gates = gates.reshape(4, run.dim, width)[:, : run.config.dim]
+        return gates.reshape(4 * run.config.dim, width)
+
+
+def side_by_side(calls: Sequence[Callable[[], object]]) -> None:
+    """Run the calls in threads of their own, as far as torch's number of threads allows."""
+    threads = min(torch.get_num_threads(), len(calls))
+    if threads <= 1:
+        for call in calls:
+            call()
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(call) for call in calls]:
+            done.result()
+
+
+def equal_parts(size: int, number: int, multiple: int = 1) -> list[tuple[int, int]]:
+    """About equal ranges of 0 … size - 1 that begin at multiples; at most `number`, none empty."""
+    blocks = -(-size // multiple)
+    cuts = [min(size, multiple * (blocks * i // number)) for i in range(number + 1)]
+    return [(a, b) for a, b in pairwise(cuts) if b > a]

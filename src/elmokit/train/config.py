@@ -1,0 +1,119 @@
+"""A pre-training run as data: what is trained, on which batches, how, and for how long."""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ..config import Config, ElmoConfig, one_of, within
+from ..errors import ConfigError
+
+Reading: TypeAlias = Literal["sentences", "lanes"]
+Loss: TypeAlias = Literal["sampled", "full"]
+Optimizer: TypeAlias = Literal["adamw", "adagrad"]
+Schedule: TypeAlias = Literal["cosine", "linear", "constant"]
+Precision: TypeAlias = Literal["float32", "bfloat16"]
+
+_MANY = 1 << 40
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataConfig(Config):
+    """How the text is cut into batches.
+
+    `sentences`: whole sentences of equal length, each from a zero state, both directions over the
+    same words. `lanes`: one endless text a row, read `unroll` tokens at a time, with the state
+    carried on, as bilm-tf does.
+    """
+
+    reading: Reading = "sentences"
+    batch_tokens: int = 2560
+    """Tokens of a batch of sentences, of all processes together."""
+    max_length: int = 100
+    """Words of a sentence; what is longer is cut into pieces."""
+    lanes: int = 128
+    unroll: int = 20
+    reset: float = 0.02
+    """Chance that a lane forgets its state before a window."""
+
+    def __post_init__(self) -> None:
+        one_of("reading", self.reading, ("sentences", "lanes"))
+        within(self, 1, _MANY, "batch_tokens", "max_length", "lanes", "unroll")
+        if not 0 <= self.reset <= 1:
+            raise ConfigError(f"reset={self.reset}: expected 0..1")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SoftmaxConfig(Config):
+    """How θs is trained: by the full sum over the vocabulary, or by sampled words."""
+
+    loss: Loss = "sampled"
+    num_samples: int = 4096
+
+    def __post_init__(self) -> None:
+        one_of("loss", self.loss, ("sampled", "full"))
+        within(self, 1, _MANY, "num_samples")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainConfig(Config):
+    """The optimiser, its schedule, the budget, and how often things are written.
+
+    The budget is whichever of `epochs`, `max_steps`, `max_tokens` and `max_minutes` ends first;
+    the schedule ends with it. With `max_minutes` the learning rate follows the clock, so that two
+    runs are alike but not equal.
+    """
+
+    lr: float = 2e-3
+    optimizer: Optimizer = "adamw"
+    schedule: Schedule = "cosine"
+    warmup_steps: int = 200
+    weight_decay: float = 0.0
+    clip_norm: float = 1.0
+    loss_scale: float = 1.0
+    """Factor of the loss before its gradient; Adagrad's first steps depend on it."""
+    dropout: float = 0.1
+    accumulate: int = 1
+    epochs: float | None = 10.0
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    max_minutes: float | None = None
+    patience: int = 0
+    """Evaluations without a better perplexity before the run ends; 0 for never."""
+    log_every: int = 50
+    checkpoint_every: int = 500
+    evaluate_every: int = 1000
+    evaluate_tokens: int = 100_000
+    """Held-out tokens of an evaluation during the run; the last one reads all."""
+    softmax_steps: int = 500
+    """Steps with the encoder frozen where a loaded model gets a new softmax."""
+    precision: Precision = "float32"
+    """`bfloat16` for the large products on GPUs."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        one_of("optimizer", self.optimizer, ("adamw", "adagrad"))
+        one_of("schedule", self.schedule, ("cosine", "linear", "constant"))
+        one_of("precision", self.precision, ("float32", "bfloat16"))
+        within(self, 1, _MANY, "accumulate", "log_every", "checkpoint_every", "evaluate_every")
+        within(self, 0, _MANY, "warmup_steps", "patience", "softmax_steps", "seed")
+        within(self, 1, _MANY, "evaluate_tokens")
+        for name in ("lr", "clip_norm", "loss_scale"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name}={getattr(self, name)}: expected a positive number")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout={self.dropout}: expected 0 or more, below 1")
+        budgets = ("epochs", "max_steps", "max_tokens", "max_minutes")
+        for name in budgets:
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
+                raise ConfigError(f"{name}={getattr(self, name)}: expected more than 0, or null")
+        if all(getattr(self, name) is None for name in budgets):
+            raise ConfigError(f"no end: expected one of {', '.join(budgets)}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PretrainConfig(Config):
+    """A whole run. The corpus sets the model's tokenizer, vocabulary and character limit."""
+
+    model: ElmoConfig = field(default_factory=ElmoConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    softmax: SoftmaxConfig = field(default_factory=SoftmaxConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)

@@ -1,0 +1,36 @@
+"""The learning curve of a run as a picture."""
+
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+from ..io.files import whole_file
+
+log = logging.getLogger(__name__)
+
+
+def draw_curve(rows: list[dict[str, Any]], path: Path, is_sampled: bool) -> bool:
+    """Draw perplexity against tokens; False if matplotlib is not installed."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        return False
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    tokens = [row["tokens"] / 1e6 for row in rows]
+    name = "training (sampled)" if is_sampled else "training"
+    axes.plot(tokens, [math.exp(min(row["loss"], 20)) for row in rows], lw=1, color="#9bb", label=name)
+    tested = [row for row in rows if "valid_mean" in row]
+    for key, color in (("valid_forward", "#c60"), ("valid_backward", "#06c")):
+        label = f"held-out, {key.removeprefix('valid_')}"
+        values = [row[key] for row in tested]
+        axes.plot([r["tokens"] / 1e6 for r in tested], values, "o-", ms=3, color=color, label=label)
+    axes.set(xlabel="million tokens read", ylabel="perplexity", yscale="log")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(frameon=False)
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
+    return True

@@ -1,0 +1,38 @@
+"""Held-out perplexity by the full softmax, each sentence from a zero state."""
+
+import math
+from typing import NamedTuple
+
+import torch
+
+from ..data.batches import SentenceBatches
+from .objective import BatchReader, Objective
+
+
+class Perplexity(NamedTuple):
+    """Of both directions, and the exponential of their mean loss."""
+
+    forward: float
+    backward: float
+    mean: float
+
+
+def held_out_perplexity(
+    objective: Objective, batches: SentenceBatches, reader: BatchReader
+) -> Perplexity:
+    """The perplexity of all sentences of `batches`."""
+    sums, num_tokens = torch.zeros(2, dtype=torch.float64), 0
+    was_training = objective.training
+    objective.eval()
+    with torch.no_grad():
+        for rows in batches.epoch(0):
+            batch = batches.batch(rows)
+            sums += objective(*reader(batch)).sums.double().cpu()
+            num_tokens += batch.num_tokens
+    objective.train(was_training)
+    forward, backward = (sums / num_tokens).tolist()
+    return Perplexity(_exp(forward), _exp(backward), _exp((forward + backward) / 2))
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700 else math.inf

@@ -1,0 +1,67 @@
+"""What a run writes about itself: `log.jsonl`, TensorBoard where it is installed, the curve."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from ..errors import FormatError
+from ..io.files import whole_file
+
+log = logging.getLogger(__name__)
+
+
+class RunLog:
+    """`log.jsonl`, one object a logged step; a resumed run first forgets what it will repeat.
+
+    Args:
+        folder: The run.
+        step: The last step that counts.
+        tensorboard: Whether to write events for TensorBoard, too.
+    """
+
+    def __init__(self, folder: Path, step: int, tensorboard: bool = False) -> None:
+        self.path = folder / "log.jsonl"
+        kept = [row for row in read_log(self.path) if row["step"] <= step]
+        with whole_file(self.path) as temporary:
+            lines = (json.dumps(row) + "\n" for row in kept)
+            temporary.write_text("".join(lines), encoding="utf-8")
+        self.file = self.path.open("a", encoding="utf-8")
+        self.board: Any = None
+        if tensorboard:
+            from torch.utils.tensorboard import SummaryWriter  # type: ignore[attr-defined]
+
+            self.board = SummaryWriter(folder / "tensorboard", purge_step=step + 1)
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Add one logged step."""
+        self.file.write(json.dumps(row) + "\n")
+        self.file.flush()
+        if self.board is not None:
+            for name, value in row.items():
+                if isinstance(value, (int, float)):
+                    self.board.add_scalar(name, value, row["step"])
+
+    def close(self) -> None:
+        """Close the files."""
+        self.file.close()
+        if self.board is not None:
+            self.board.close()
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The logged steps of a run; a torn last line is left out."""
+    if not path.exists():
+        return []
+    rows = []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            row["step"], row["tokens"], row["loss"]
+        except (ValueError, TypeError, KeyError) as e:
+            if number == len(lines):
+                break
+            raise FormatError(f"{path}, line {number}: not a logged step") from e
+        rows.append(row)
+    return rows

@@ -1,0 +1,55 @@
+"""How much memory a run takes, told before it begins."""
+
+from ..config import ElmoConfig
+from .config import PretrainConfig
+
+_FLOAT = 4
+_PROGRAM = 350 << 20
+"""Python with torch, before it does anything."""
+_DISTINCT_WORDS = 0.45
+"""Distinct words of a batch, as a share of its tokens."""
+
+
+def memory_estimate(config: PretrainConfig, vocab_size: int) -> int:
+    """Bytes that training takes on one device, at most a third off.
+
+    Args:
+        config: The run.
+        vocab_size: Words of the softmax.
+    """
+    copies = 3 if config.train.optimizer == "adagrad" else 4  # weights, gradients, averages
+    weights = num_weights(config.model, vocab_size) * copies
+    return _PROGRAM + _FLOAT * (weights + _activations(config, vocab_size))
+
+
+def num_weights(model: ElmoConfig, vocab_size: int) -> int:
+    """Trained numbers of a model with a softmax of so many words."""
+    encoder, lstm = model.encoder, model.lstm
+    cnn, width = encoder.char_cnn, lstm.projection_dim
+    total = encoder.num_words * encoder.word_dim + (vocab_size * (width + 1))
+    if cnn is not None:
+        num_filters = sum(n for _, n in cnn.filters)
+        total += cnn.num_characters * cnn.dim + sum(n * (w * cnn.dim + 1) for w, n in cnn.filters)
+        total += cnn.num_highway * 2 * num_filters * (num_filters + 1)
+    if encoder.projected:
+        total += (encoder.unprojected_dim + 1) * width
+    layer = 4 * lstm.dim * (2 * width + 1) + (lstm.dim * width if lstm.dim != width else 0)
+    return total + 2 * lstm.num_layers * layer
+
+
+def _activations(config: PretrainConfig, vocab_size: int) -> int:
+    """Numbers that a step keeps for its gradients."""
+    data, lstm, cnn = config.data, config.model.lstm, config.model.encoder.char_cnn
+    lanes = data.lanes * data.unroll
+    tokens = data.batch_tokens if data.reading == "sentences" else lanes
+    dim, width = lstm.dim, lstm.projection_dim
+    # Gates, cell and output of each layer, its input and its dropout; gradients of one layer.
+    kept = 2 * tokens * (lstm.num_layers * (6 * dim + 5 * width) + 5 * dim)
+    if cnn is not None:
+        num_filters = sum(n for _, n in cnn.filters)
+        kept += int(_DISTINCT_WORDS * tokens) * num_filters * (4 + 5 * cnn.num_highway)
+    if config.softmax.loss == "sampled":
+        # The scores of one direction, their exponentials and gradients, and those of the other.
+        samples = min(config.softmax.num_samples, vocab_size)
+        kept += samples * (4 * tokens + 3 * width)
+    return kept

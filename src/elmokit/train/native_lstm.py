@@ -1,0 +1,99 @@
+"""One LSTM layer of each direction by the native kernel, with gradients.
+
+What depends on the step before is done in C, the directions side by side in threads; products over
+all steps are torch's. The results are the same from run to run for a given number of threads.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..engine import native
+from ..engine.native_training import (
+    TrainingGradients,
+    TrainingKernel,
+    TrainingRun,
+    equal_parts,
+    side_by_side,
+)
+from ..nn import LstmState, ProjectedLstm
+
+NUM_PARAMETERS = 4
+
+
+def available(tensor: Tensor) -> bool:
+    """Whether the kernel is there and can work on such a tensor."""
+    fits = tensor.device.type == "cpu" and tensor.dtype == torch.float32
+    return fits and bool(native.available())
+
+
+def recur(
+    layers: Sequence[ProjectedLstm],
+    inputs: Sequence[Tensor],
+    states: Sequence[LstmState],
+    isa: str | None = None,
+) -> tuple[list[Tensor], list[LstmState]]:
+    """One layer of each direction: outputs (T, B, P) and the states after the last step.
+
+    The outputs must not be changed in place, and their gradients can be asked for once.
+
+    Args:
+        layers: The layer of each direction.
+        inputs: What each reads, (T, B, P), in its own order of time.
+        states: Where each starts; no gradient flows into them.
+        isa: The instruction set; None for the best.
+    """
+    kernel = TrainingKernel(isa)
+    with torch.no_grad():
+        runs = [
+            TrainingRun(layer, x, state, kernel)
+            for layer, x, state in zip(layers, inputs, states, strict=True)
+        ]
+    differentiable = [
+        tensor
+        for layer, x in zip(layers, inputs)
+        for tensor in (
+            x,
+            layer.input_weight,
+            layer.recurrent_weight,
+            layer.bias,
+            layer.projection,
+        )
+    ]
+    outputs = _Recurrence.apply(runs, *differentiable)  # type: ignore[no-untyped-call]
+    return list(outputs), [run.state() for run in runs]
+
+
+class _Recurrence(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, runs: list[TrainingRun], *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        parts = _row_parts(runs)
+        side_by_side([partial(run.forward, *part) for run in runs for part in parts])
+        ctx.runs = runs
+        ctx.save_for_backward(*tensors)  # the check that nobody changes them before
+        return tuple(run.outputs() for run in runs)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        _ = ctx.saved_tensors
+        runs, ctx.runs = ctx.runs, None
+        if runs is None:
+            raise RuntimeError("the gradients of a native LSTM layer can be asked for once only")
+        parts = _row_parts(runs)
+        passes = [TrainingGradients(run, grad, parts) for run, grad in zip(runs, grads)]
+        side_by_side([call for one in passes for call in one.calls])
+        result: list[Tensor | None] = [None]
+        for number, one in enumerate(passes):
+            needs_x = ctx.needs_input_grad[1 + number * (1 + NUM_PARAMETERS)]
+            result += [one.inputs() if needs_x else None, *one.weights()]
+        return tuple(result)
+
+
+def _row_parts(runs: Sequence[TrainingRun]) -> list[tuple[int, int]]:
+    """The rows that each thread takes where there are more threads than directions."""
+    num_rows = runs[0].h.shape[1]
+    return equal_parts(num_rows, max(1, torch.get_num_threads() // len(runs)))

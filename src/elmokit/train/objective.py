@@ -1,0 +1,159 @@
+"""The paper's objective: the log-likelihood of a text in both directions, θx and θs shared."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from ..data.batches import Batch
+from ..nn import BiLm, BiLmState, LstmState, Softmax, TokenIds, sampled_softmax_loss, softmax_loss
+from .recurrence import recur
+from .sampler import Samples
+from .spelling import pooled_filters
+
+
+class Losses(NamedTuple):
+    """-log p of all targets, forward and backward, and the LSTM states after the batch."""
+
+    sums: Tensor
+    state: BiLmState
+
+
+class Objective(nn.Module):
+    """-Σ log p of a batch: what training makes small, and what evaluation reports.
+
+    Args:
+        bilm: The language models.
+        softmax: Their softmax.
+        dropout: Of each layer's input and of the softmax's, in training.
+    """
+
+    def __init__(self, bilm: BiLm, softmax: Softmax, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.bilm, self.softmax, self.dropout = bilm, softmax, dropout
+
+    def forward(
+        self,
+        words: TokenIds,
+        inputs: Tensor,
+        targets: Tensor,
+        state: BiLmState | None = None,
+        samples: tuple[Tensor, Tensor] | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Losses:
+        """The losses of a batch.
+
+        Args:
+            words: The distinct words of the batch.
+            inputs: (2, T, B) rows of `words`, each direction in its own order of time.
+            targets: (2, T, B) rows of the softmax.
+            state: Where the LSTMs start; None for zeros.
+            samples: Words of the sampled softmax and the log of all expected counts; None for
+                the full sum.
+            generator: Source of the dropout.
+        """
+        x = self._encode(words)
+        if state is None:
+            state = BiLmState.zeros(self.bilm.config.lstm, inputs.shape[2], like=x)
+        streams = [self._drop(embedding(rows, x), generator) for rows in inputs]
+        ends = []
+        stacks = (self.bilm.forward_lm, self.bilm.backward_lm)
+        for j in range(self.bilm.config.lstm.num_layers):
+            layers = [stack.layers[j] for stack in stacks]
+            starts = [LstmState(state.h[d, j], state.c[d, j]) for d in range(2)]
+            outputs, after = recur(layers, streams, starts)
+            ends.append(after)
+            if j > 0 and self.bilm.config.lstm.skip_connections:
+                outputs = [y + x for y, x in zip(outputs, streams, strict=True)]
+            streams = [self._drop(y, generator) for y in outputs]
+        sums = self._losses(streams, targets, samples)
+        h = torch.stack([torch.stack([after[d].h for after in ends]) for d in range(2)])
+        c = torch.stack([torch.stack([after[d].c for after in ends]) for d in range(2)])
+        return Losses(sums, BiLmState(h, c))
+
+    def _encode(self, words: TokenIds) -> Tensor:
+        """`TokenEncoder.forward` with the filters by tables."""
+        encoder = self.bilm.encoder
+        parts = []
+        if encoder.words is not None:
+            parts.append(encoder.words(words.words))
+        if (cnn := encoder.char_cnn) is not None:
+            assert words.characters is not None
+            x = cnn.activation(pooled_filters(cnn, words.characters))
+            for highway in cnn.highways:
+                x = highway(x)
+            parts.append(x)
+        x = torch.cat(parts, dim=-1)
+        return x if encoder.projection is None else encoder.projection(x)
+
+    def _losses(
+        self, streams: list[Tensor], targets: Tensor, samples: tuple[Tensor, Tensor] | None
+    ) -> Tensor:
+        weight, bias = self.softmax.weight, self.softmax.bias
+        sums = []
+        for h, words in zip(streams, targets, strict=True):
+            h, words = h.flatten(0, 1), words.flatten()
+            if samples is None:
+                sums.append(softmax_loss(h, words, weight, bias))
+            else:
+                sums.append(sampled_softmax_loss(h, words, weight, bias, *samples))
+        return torch.stack(sums)
+
+    def _drop(self, x: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Dropout whose noise comes from our own generator, so that a run can be repeated."""
+        if not self.training or self.dropout == 0:
+            return x
+        kept = 1 - self.dropout
+        mask = torch.empty_like(x).bernoulli_(kept, generator=generator)
+        return x * mask.div_(kept)
+
+
+class TensorBatch(NamedTuple):
+    """A batch as the objective takes it."""
+
+    words: TokenIds
+    inputs: Tensor
+    targets: Tensor
+
+
+class BatchReader:
+    """Word ids of a corpus → tensors on the device: each distinct word once.
+
+    Args:
+        ids: The characters of every word of the corpus, its row in the word table, or both.
+        unknown: Row of the softmax for words outside of it.
+        rows: Row of the softmax for every word of the corpus.
+        device: Where the model is.
+    """
+
+    def __init__(
+        self,
+        characters: NDArray[np.integer] | None,
+        words: NDArray[np.integer] | None,
+        rows: NDArray[np.int64],
+        device: torch.device,
+    ) -> None:
+        self.characters, self.words, self.rows, self.device = characters, words, rows, device
+
+    def __call__(self, batch: Batch) -> TensorBatch:
+        """The tensors of a batch."""
+        distinct, index = np.unique(batch.inputs, return_inverse=True)
+        ids = TokenIds(
+            None if self.characters is None else self._tensor(self.characters[distinct]),
+            None if self.words is None else self._tensor(self.words[distinct]),
+        )
+        return TensorBatch(
+            ids,
+            self._tensor(index.reshape(batch.inputs.shape)),
+            self._tensor(self.rows[batch.targets]),
+        )
+
+    def samples(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        """Sampled words on the device."""
+        return self._tensor(samples.words), torch.from_numpy(samples.log_expected).to(self.device)
+
+    def _tensor(self, values: NDArray[np.integer]) -> Tensor:
+        return torch.from_numpy(values.astype(np.int64)).to(self.device)

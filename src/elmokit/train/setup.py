@@ -1,0 +1,115 @@
+"""What a run starts from: the model, new or loaded, that fits the corpus, and its text."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..config import ElmoConfig
+from ..data.batches import SentenceBatches
+from ..data.corpus import UNK_ID, Corpus, Sentences
+from ..data.stream import LaneStream, SentenceStream, Stream
+from ..errors import ConfigError
+from ..model import Elmo
+from ..nn import Softmax
+from ..text.index import TokenIndexer
+from .config import DataConfig, PretrainConfig
+from .objective import BatchReader
+
+
+def fit_to_corpus(config: PretrainConfig, corpus: Corpus) -> PretrainConfig:
+    """The configuration with the corpus's tokenizer, vocabulary and character limit."""
+    model, info = config.model, corpus.info
+    cnn = model.encoder.char_cnn
+    if cnn is not None and cnn.characters == "bytes":
+        cnn = replace(cnn, max_characters=info.max_characters)
+        model = replace(model, encoder=replace(model.encoder, char_cnn=cnn))
+    values = model.to_dict() | {
+        "num_softmax_words": len(corpus.vocab),
+        "tokenizer": info.tokenizer,
+        "normalization": info.normalization,
+    }
+    return replace(config, model=ElmoConfig.from_dict(values, "model"))
+
+
+def new_model(config: PretrainConfig, corpus: Corpus) -> Elmo:
+    """A model with random weights, the same for the same seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.train.seed)
+        return Elmo(config.model, vocab=corpus.vocab, requires_grad=True)
+
+
+def loaded_model(source: str, corpus: Corpus, seed: int) -> tuple[Elmo, bool]:
+    """A published model that is to learn this corpus, and whether its softmax had to be made.
+
+    The softmax gets the corpus's words: those that the model knew keep their rows.
+    """
+    old = Elmo.from_pretrained(source, device="cpu", tokenizer=corpus.info.tokenizer)
+    if old.config.encoder.char_cnn is None:
+        raise ConfigError(
+            f"{source}: a table of words cannot learn new ones; "
+            "expected a model that reads characters"
+        )
+    checkpoint = old.to_checkpoint()
+    size = len(corpus.vocab)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        softmax = Softmax(size, old.config.lstm.projection_dim)
+    has_softmax = old.softmax is not None and old.vocab is not None
+    if old.softmax is not None and old.vocab is not None:
+        known = [(i, old.vocab.id(w)) for i, w in enumerate(corpus.vocab) if w in old.vocab]
+        new_rows, old_rows = torch.tensor(known).t()
+        softmax.weight.data[new_rows] = old.softmax.weight.data[old_rows]
+        softmax.bias.data[new_rows] = old.softmax.bias.data[old_rows]
+    checkpoint.tensors = {
+        name: t for name, t in checkpoint.tensors.items() if name.startswith(("bilm.", "mixes."))
+    } | {f"softmax.{name}": t.detach() for name, t in softmax.state_dict().items()}
+    checkpoint.config = replace(
+        checkpoint.config,
+        num_softmax_words=size,
+        normalization=corpus.info.normalization,  # type: ignore[arg-type]
+    )
+    checkpoint.vocab = corpus.vocab
+    elmo = Elmo.from_checkpoint(checkpoint, device="cpu", requires_grad=True)
+    assert elmo.softmax is not None
+    elmo.softmax.requires_grad_(True)
+    return elmo, not has_softmax
+
+
+def batch_reader(elmo: Elmo, corpus: Corpus, device: torch.device) -> BatchReader:
+    """Word ids of the corpus to the ids that the model reads and predicts."""
+    cnn = elmo.config.encoder.char_cnn
+    characters: NDArray[np.integer] | None = corpus.characters
+    words = None
+    is_stored = cnn is not None and cnn.characters == "bytes"
+    if not is_stored or elmo.config.encoder.num_words or cnn.max_characters != characters.shape[1]:  # type: ignore[union-attr]
+        characters, words = _indexed(elmo.indexer, corpus.words)
+    rows = np.arange(corpus.num_words)
+    rows[len(corpus.vocab) :] = UNK_ID
+    return BatchReader(characters, words, rows, device)
+
+
+def _indexed(
+    indexer: TokenIndexer, words: list[str]
+) -> tuple[NDArray[np.integer] | None, NDArray[np.integer] | None]:
+    """The ids of all words, the boundaries as this model calls them."""
+    return indexer([indexer.bos, indexer.eos, *words[2:]])
+
+
+def training_stream(sentences: Sentences, config: DataConfig, seed: int) -> Stream:
+    """The training text, read as the configuration says."""
+    if config.reading == "lanes":
+        return LaneStream(sentences, config.lanes, config.unroll, seed)
+    batches = SentenceBatches(sentences, config.batch_tokens, config.max_length, seed)
+    return SentenceStream(batches)
+
+
+def held_out_batches(sentences: Sentences, max_tokens: int | None) -> SentenceBatches:
+    """The held-out text, or its first sentences, whole and in batches."""
+    if max_tokens is not None:
+        last = int(np.searchsorted(sentences.offsets, max_tokens, side="right")) - 1
+        end = max(1, last) + 1
+        sentences = Sentences(sentences.tokens, sentences.offsets[:end])
+    longest = max(1, int(sentences.lengths.max()))
+    return SentenceBatches(sentences, 4096, longest, seed=None)

@@ -1,0 +1,160 @@
+"""Whole runs: they end, resume to the last digit, survive torn files, and load as models."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from strategies import assert_refused
+
+from elmokit import Elmo
+from elmokit.data.corpus import Corpus
+from elmokit.errors import ElmoError
+from elmokit.train.config import PretrainConfig
+from elmokit.train.logs import read_log
+from elmokit.train.run import pretrain
+
+
+def losses(run: Path) -> list[tuple[int, float]]:
+    return [(row["step"], row["loss"]) for row in read_log(run / "log.jsonl")]
+
+
+def lanes(config: PretrainConfig) -> PretrainConfig:
+    return config.override("data.reading=lanes")
+
+
+def full(config: PretrainConfig) -> PretrainConfig:
+    return config.override("softmax.loss=full", "train.optimizer=adagrad", "train.accumulate=2")
+
+
+def test_a_run_ends_with_a_model_and_a_log(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    elmo = pretrain(corpus, tmp_path / "run", config, device="cpu")
+    rows = read_log(tmp_path / "run" / "log.jsonl")
+    assert [row["step"] for row in rows] == list(range(1, 13))
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    assert {row["step"] for row in rows if "valid_mean" in row} == {6, 12}
+    assert elmo.vocab == Corpus.open(corpus).vocab
+    assert elmo.config.tokenizer == "whitespace"
+    assert elmo.warm_h is not None
+    # What the trainer measured is what the model gives.
+    text = Corpus.open(corpus)
+    held_out = [[text.words[i] for i in sentence] for sentence in (text.valid[k] for k in range(len(text.valid)))]
+    result = json.loads((tmp_path / "run" / "result.json").read_text())["valid"]
+    found = elmo.perplexity(held_out)
+    np.testing.assert_allclose(found.forward, result["forward"], rtol=1e-4)
+    np.testing.assert_allclose(found.backward, result["backward"], rtol=1e-4)
+
+
+def test_the_best_model_is_kept(corpus: Path, config: PretrainConfig, tmp_path: Path) -> None:
+    wild = config.override("train.lr=3", "train.schedule=constant", "train.evaluate_every=1")
+    pretrain(corpus, tmp_path / "run", wild, device="cpu")
+    rows = read_log(tmp_path / "run" / "log.jsonl")
+    best = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert best["best"] == min(row["valid_mean"] for row in rows) < rows[-1]["valid_mean"]
+    np.testing.assert_allclose(best["valid"]["mean"], best["best"], rtol=1e-4)
+
+
+def test_a_run_without_progress_stops_early(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    wild = config.override("train.lr=3", "train.evaluate_every=1", "train.patience=2")
+    pretrain(corpus, tmp_path / "run", wild, device="cpu")
+    assert len(read_log(tmp_path / "run" / "log.jsonl")) < 12
+
+
+@pytest.mark.parametrize("kind", ["sentences", "lanes", "full"])
+def test_killed_and_resumed_equals_unbroken(
+    kind: str, corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    config = {"sentences": config, "lanes": lanes(config), "full": full(config)}[kind]
+    config = config.override("train.max_steps=40")
+    whole = pretrain(corpus, tmp_path / "whole", config, device="cpu")
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config.to_dict()))
+    broken = tmp_path / "broken"
+    command = [sys.executable, "-m", "elmokit", "pretrain", str(corpus), "-o", str(broken)]
+    command += ["--config", str(path), "--device", "cpu", "--resume", "-q"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment)
+    while process.poll() is None and len(read_log(broken / "log.jsonl")) < 13:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(read_log(broken / "log.jsonl")) < 40, "it was killed too late for this test"
+    subprocess.run(command, env=environment, check=True)
+    assert losses(broken) == losses(tmp_path / "whole")
+    again = Elmo.from_pretrained(broken, device="cpu")
+    for name, tensor in whole.state_dict().items():
+        np.testing.assert_array_equal(again.state_dict()[name].numpy(), tensor.numpy(), name)
+
+
+def test_a_torn_checkpoint_costs_one_interval(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    config = config.override("train.max_steps=10")
+    pretrain(corpus, tmp_path / "run", config, device="cpu")
+    expected = losses(tmp_path / "run")
+    weights = tmp_path / "run" / "checkpoints" / "step-00000010" / "state.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    pretrain(corpus, tmp_path / "run", config, device="cpu", resume=True)
+    assert losses(tmp_path / "run") == expected
+
+
+def test_a_finished_run_can_go_on_with_a_larger_budget(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    pretrain(corpus, tmp_path / "run", config, device="cpu")
+    longer = config.override("train.max_steps=15")
+    pretrain(corpus, tmp_path / "run", longer, device="cpu", resume=True)
+    assert losses(tmp_path / "run")[-1][0] == 15
+
+
+def test_a_time_budget_ends_the_run(corpus: Path, config: PretrainConfig, tmp_path: Path) -> None:
+    config = config.override("train.max_steps=null", "train.max_minutes=0.02")
+    pretrain(corpus, tmp_path / "run", config, device="cpu")
+    rows = read_log(tmp_path / "run" / "log.jsonl")
+    assert rows[-1]["seconds"] >= 1.2 > rows[-2]["seconds"]
+    assert rows[-1]["lr"] < 0.1 * max(row["lr"] for row in rows)
+
+
+def test_mistakes_are_told(corpus: Path, config: PretrainConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    pretrain(corpus, run, config, device="cpu")
+    assert_refused(lambda: pretrain(corpus, run, config), "--resume")
+    other = config.override("model.lstm.dim=32")
+    assert_refused(lambda: pretrain(corpus, run, other, resume=True), "model", "run.json")
+    with pytest.raises(ElmoError, match="elmokit prepare"):
+        pretrain(tmp_path / "nothing", tmp_path / "other", config)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("train.lrr=1", "did you mean 'lr'"),
+        ("train.lr", "name=value"),
+        ("trian.lr=1", "model, data, softmax, train"),
+        ("train.lr=fast", "expected float"),
+        ("train.dropout=1", "dropout"),
+        ("data.reading=pages", "'sentences', 'lanes'"),
+        ("train.max_steps=0", "max_steps"),
+    ],
+)
+def test_settings_are_checked(config: PretrainConfig, setting: str, message: str) -> None:
+    with pytest.raises(ElmoError, match=message):
+        config.override(setting)
+
+
+def test_settings_apply(config: PretrainConfig) -> None:
+    changed = config.override("train.lr=3e-4", "train.max_tokens=2e6", "data.reading=lanes")
+    expected: Any = replace(config.train, lr=3e-4, max_tokens=2_000_000)
+    assert changed.train == expected and changed.data.reading == "lanes"
