@@ -13,7 +13,8 @@ def parameters(function: object) -> list[str]:
 
 def test_exported_names() -> None:
     assert sorted(elmokit.__all__) == [
-        "BiLm", "BiLmOutput", "Elmo", "ElmoConfig", "ElmoError", "ScalarMix", "__version__",
+        "BiLm", "BiLmOutput", "Corpus", "Elmo", "ElmoConfig", "ElmoError", "PrepareConfig",
+        "PretrainConfig", "ScalarMix", "__version__", "prepare", "pretrain",
     ]  # fmt: skip
     assert all(hasattr(elmokit, name) for name in elmokit.__all__)
 

@@ -5,11 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import ElmoConfig as ElmoConfig
+    from .data.config import PrepareConfig as PrepareConfig
+    from .data.corpus import Corpus as Corpus
+    from .data.prepare import prepare as prepare
     from .errors import ElmoError as ElmoError
     from .model import Elmo as Elmo
     from .nn import BiLm as BiLm
     from .nn import BiLmOutput as BiLmOutput
     from .nn import ScalarMix as ScalarMix
+    from .train.config import PretrainConfig as PretrainConfig
+    from .train.run import pretrain as pretrain
 
 __version__ = "0.1.0"
 
@@ -17,10 +22,15 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "BiLm": "nn",
     "BiLmOutput": "nn",
+    "Corpus": "data.corpus",
     "Elmo": "model",
     "ElmoConfig": "config",
     "ElmoError": "errors",
+    "PrepareConfig": "data.config",
+    "PretrainConfig": "train.config",
     "ScalarMix": "nn",
+    "prepare": "data.prepare",
+    "pretrain": "train.run",
 }
 __all__ = ["__version__", *_EXPORTS]
 

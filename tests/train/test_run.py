@@ -47,7 +47,10 @@ def test_a_run_ends_with_a_model_and_a_log(
     assert elmo.warm_h is not None
     # What the trainer measured is what the model gives.
     text = Corpus.open(corpus)
-    held_out = [[text.words[i] for i in sentence] for sentence in (text.valid[k] for k in range(len(text.valid)))]
+    held_out = [
+        [text.words[i] for i in sentence]
+        for sentence in (text.valid[k] for k in range(len(text.valid)))
+    ]
     result = json.loads((tmp_path / "run" / "result.json").read_text())["valid"]
     found = elmo.perplexity(held_out)
     np.testing.assert_allclose(found.forward, result["forward"], rtol=1e-4)

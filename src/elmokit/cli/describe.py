@@ -9,6 +9,7 @@ from ..engine import native
 from ..io.checkpoint import Checkpoint
 from ..io.hub import download, looks_like_hub_id
 from ..io.load import read_checkpoint
+from ..train.status import is_run, run_status
 
 FIRST_WORDS = 10
 
@@ -18,10 +19,14 @@ def describe(source: str) -> dict[str, Any]:
     path = Path(source).expanduser()
     if not path.exists() and looks_like_hub_id(source):
         path = download(source, revision=None)
+    run = {"run": run_status(path)} if is_run(path) else {}
+    if run and not (path / "model.safetensors").exists():
+        return {"source": source, **run}
     checkpoint = read_checkpoint(path)
     config, vocab = checkpoint.config, checkpoint.vocab
     return {
         "source": source,
+        **run,
         "format": checkpoint.format,
         "size_on_disk": _size(path),
         "dim": config.dim,

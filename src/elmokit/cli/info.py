@@ -7,7 +7,7 @@ from typing import Any
 
 from .options import Json, Model, Quiet, Verbose
 from .report import reported
-from .sizes import in_bytes, in_short
+from .sizes import in_bytes, in_short, in_time
 
 
 @reported
@@ -29,6 +29,9 @@ def info_cli(
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts in words, for a table of two columns."""
+    run = _run_rows(facts["run"]) if "run" in facts else []
+    if "format" not in facts:  # a run that has no model yet
+        return [("run", facts["source"]), *run]
     parameters = facts["parameters"]
     softmax = f", {in_short(parameters['softmax'])} softmax" if parameters["softmax"] else ""
     warm = "a warm state is stored" if facts["has_warm_state"] else "no warm state is stored"
@@ -45,8 +48,38 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("engine", f"{facts['engine']}, on the CPU of this machine"),
         ("mixes", "\n".join(map(_mix, facts["mixes"].items())) or "none saved: mix = average"),
         ("vocabulary", _vocabulary(facts["vocabulary"])),
+        *run,
         *[("warning", warning) for warning in facts["warnings"]],
     ]
+
+
+def _run_rows(run: dict[str, Any]) -> list[tuple[str, str]]:
+    """How a pre-training run is doing."""
+    done = "finished" if run["is_finished"] else f"{run['share']:.0%} done"
+    left = (
+        ""
+        if run["is_finished"] or not run["eta_seconds"]
+        else (f", about {in_time(run['eta_seconds'])} left at this speed")
+    )
+    rows = [
+        ("training", f"{done}: step {run['step']:,}, {in_short(run['tokens'])} tokens "
+         f"({run['epochs']:.2f} epochs) in {in_time(run['seconds'])}{left}"),
+        ("corpus", run["corpus"]),
+    ]  # fmt: skip
+    if run["loss"] is not None:
+        kind = "sampled" if run["is_sampled"] else "full softmax"
+        rows.append(
+            ("training loss", f"{run['loss']:.3f} ({kind}), {run['tokens_per_s']:,.0f} tokens/s")
+        )
+    if run["best"]:
+        best = run["best"]
+        rows.append(
+            ("perplexity", f"{best['forward']:.2f} forward, {best['backward']:.2f} backward, "
+             f"{best['mean']:.2f} mean, held out, at step {best['step']:,}")
+        )  # fmt: skip
+    if not run["is_finished"]:
+        rows.append(("to go on", f"elmokit pretrain {run['corpus']} -o RUN --resume"))
+    return rows
 
 
 def _architecture_rows(encoder: dict[str, Any], lstm: dict[str, Any]) -> list[tuple[str, str]]:

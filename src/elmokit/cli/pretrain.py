@@ -11,6 +11,7 @@ import typer
 from ..errors import ConfigError, FormatError
 from .options import Quiet, Verbose
 from .report import reported, say
+from .sizes import in_time
 
 if TYPE_CHECKING:
     from ..train.config import PretrainConfig
@@ -60,7 +61,8 @@ def pretrain_cli(
     Several processes: torchrun --nproc-per-node 2 -m elmokit pretrain DIR -o RUN
     """
     from ..io.files import read_json
-    from ..train.run import is_run, pretrain
+    from ..train.run import pretrain
+    from ..train.status import is_run
 
     run = Path(output)
     changes = list(settings or [])
@@ -124,11 +126,10 @@ def _merge(values: dict[str, Any], changes: dict[str, Any]) -> None:
 
 
 def _say_row(row: dict[str, Any]) -> None:
-    hours, rest = divmod(int(row["eta_seconds"]), 3600)
     line = (
         f"{row['share']:4.0%}  step {row['step']:,}  {row['tokens'] / 1e6:.2f}M tokens  "
         f"loss {row['loss']:.3f}  {row['tokens_per_s']:,.0f} tokens/s  "
-        f"left {hours}:{rest // 60:02}:{rest % 60:02}"
+        f"left {in_time(row['eta_seconds'])}"
     )
     if "valid_mean" in row:
         line += (

@@ -26,3 +26,9 @@ def _scaled(number: int) -> tuple[str, str]:
         value /= 1000
         del units[0]
     return f"{value:.3g}", units[0]
+
+
+def in_time(seconds: float) -> str:
+    """Hours, minutes and seconds: 1:02:03."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

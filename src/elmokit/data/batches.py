@@ -1,4 +1,4 @@
-"""Batches of whole sentences of equal length: no padding, and both directions read the same words."""
+"""Batches of whole sentences of equal length: no padding, the same words in both directions."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class Batch(NamedTuple):
     @property
     def num_tokens(self) -> int:
         """Words that each direction predicts."""
-        return self.targets[0].size
+        return int(self.targets[0].size)
 
     def rows(self, part: slice) -> "Batch":
         """Some of the sentences or lanes."""

@@ -13,7 +13,7 @@ from .encoder import TokenIds as TokenIds
 from .highway import Highway as Highway
 from .lstm import LstmState as LstmState
 from .lstm import ProjectedLstm as ProjectedLstm
-from .scalar_mix import ScalarMix as ScalarMix
 from .sampled import sampled_softmax_loss as sampled_softmax_loss
 from .sampled import softmax_loss as softmax_loss
+from .scalar_mix import ScalarMix as ScalarMix
 from .softmax import Softmax as Softmax

@@ -23,7 +23,9 @@ def softmax_loss(
     bias: Float[Tensor, " V"],
 ) -> Float[Tensor, ""]:
     """-Σ_n log p(targets[n] | h[n]) over the whole vocabulary."""
-    loss: Tensor = _Loss.apply(h, weight, bias, None, targets, torch.is_grad_enabled())
+    loss: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]
+        h, weight, bias, None, targets, torch.is_grad_enabled()
+    )
     return loss
 
 
@@ -53,7 +55,7 @@ def sampled_softmax_loss(
     true_logits = true_logits + (bias - log_expected)[targets]
     place = torch.full_like(bias, -1, dtype=torch.long)
     place[samples] = torch.arange(len(samples), device=samples.device)
-    loss: Tensor = _Loss.apply(
+    loss: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]
         h,
         embedding(samples, weight),
         (bias - log_expected)[samples],
@@ -114,7 +116,7 @@ class _Loss(torch.autograd.Function):
         return total
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         dh, drows, dbias, dtrue = ctx.gradients
         return (

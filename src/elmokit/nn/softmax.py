@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from .shapes import Float, Int
 
-CHUNK_VALUES = 1 << 22
-"""Numbers in the largest piece of h W that is in memory at once."""
+CHUNK_VALUES, MIN_ROWS = 1 << 22, 64
+"""Numbers in the largest piece of h W that is in memory at once, but no fewer rows."""
 
 
 class Softmax(nn.Module):
@@ -26,9 +26,9 @@ class Softmax(nn.Module):
         self, h: Float[Tensor, "N P"], words: Int[Tensor, " N"]
     ) -> Float[Tensor, " N"]:
         """log p(words[n] | h[n]) by the full sum, a chunk of rows at a time."""
-        rows = max(1, CHUNK_VALUES // len(self.weight))
+        rows = max(MIN_ROWS, CHUNK_VALUES // len(self.weight))
         parts = [
             self(some).gather(1, of_some[:, None])[:, 0]
-            for some, of_some in zip(h.split(rows), words.split(rows), strict=True)
+            for some, of_some in zip(torch.split(h, rows), torch.split(words, rows), strict=True)
         ]
         return torch.cat(parts) if parts else h.new_zeros(0)

@@ -22,7 +22,9 @@ def draw_curve(rows: list[dict[str, Any]], path: Path, is_sampled: bool) -> bool
     axes = figure.add_subplot()
     tokens = [row["tokens"] / 1e6 for row in rows]
     name = "training (sampled)" if is_sampled else "training"
-    axes.plot(tokens, [math.exp(min(row["loss"], 20)) for row in rows], lw=1, color="#9bb", label=name)
+    axes.plot(
+        tokens, [math.exp(min(row["loss"], 20)) for row in rows], lw=1, color="#9bb", label=name
+    )
     tested = [row for row in rows if "valid_mean" in row]
     for key, color in (("valid_forward", "#c60"), ("valid_backward", "#06c")):
         label = f"held-out, {key.removeprefix('valid_')}"

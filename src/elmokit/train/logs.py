@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from ..errors import FormatError
+from ..errors import FormatError, MissingExtra
 from ..io.files import whole_file
 
 log = logging.getLogger(__name__)
@@ -29,8 +29,10 @@ class RunLog:
         self.file = self.path.open("a", encoding="utf-8")
         self.board: Any = None
         if tensorboard:
-            from torch.utils.tensorboard import SummaryWriter  # type: ignore[attr-defined]
-
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError as e:
+                raise MissingExtra("tensorboard", "tensorboard") from e
             self.board = SummaryWriter(folder / "tensorboard", purge_step=step + 1)
 
     def write(self, row: dict[str, Any]) -> None:

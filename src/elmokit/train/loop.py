@@ -172,5 +172,7 @@ class Loop:
         restore_optimizer(self.optimizer, state.tensors)
         self.stream.restore(state.progress.place)
         if "lanes.h" in state.tensors:
-            parts = (state.tensors[name][:, :, self.world.rows()] for name in ("lanes.h", "lanes.c"))
+            parts = (
+                state.tensors[name][:, :, self.world.rows()] for name in ("lanes.h", "lanes.c")
+            )
             self.state = BiLmState(*(part.to(self.world.device) for part in parts))

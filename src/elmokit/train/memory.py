@@ -1,6 +1,7 @@
 """How much memory a run takes, told before it begins."""
 
 from ..config import ElmoConfig
+from ..nn.sampled import CHUNK_VALUES, MIN_ROWS
 from .config import PretrainConfig
 
 _FLOAT = 4
@@ -48,8 +49,6 @@ def _activations(config: PretrainConfig, vocab_size: int) -> int:
     if cnn is not None:
         num_filters = sum(n for _, n in cnn.filters)
         kept += int(_DISTINCT_WORDS * tokens) * num_filters * (4 + 5 * cnn.num_highway)
-    if config.softmax.loss == "sampled":
-        # The scores of one direction, their exponentials and gradients, and those of the other.
-        samples = min(config.softmax.num_samples, vocab_size)
-        kept += samples * (4 * tokens + 3 * width)
-    return kept
+    # The softmax in chunks; the whole vocabulary of one when the held-out text is measured.
+    samples = min(config.softmax.num_samples, vocab_size)
+    return kept + 3 * max(CHUNK_VALUES, MIN_ROWS * vocab_size) + 3 * samples * width

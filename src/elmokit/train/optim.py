@@ -12,7 +12,9 @@ ADAGRAD_START = 1.0
 """bilm-tf's initial accumulator: the first steps are then no larger than the later ones."""
 
 
-def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
+def make_optimizer(
+    parameters: Iterable[nn.Parameter], config: TrainConfig
+) -> torch.optim.Optimizer:
     """The optimiser of all `parameters`, in their order."""
     parameters = list(parameters)
     if config.optimizer == "adagrad":

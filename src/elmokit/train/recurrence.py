@@ -37,7 +37,7 @@ def recur_torch(
     """`recur` by torch alone, on any device."""
     outputs, ends = [], []
     for layer, x, state in zip(layers, inputs, states, strict=True):
-        h, last_h, last_c = _Recurrence.apply(
+        h, last_h, last_c = _Recurrence.apply(  # type: ignore[no-untyped-call]
             x.to(layer.bias.dtype),  # the products inside stay exact under autocast
             layer.input_weight,
             layer.recurrent_weight,
@@ -93,7 +93,7 @@ class _Recurrence(torch.autograd.Function):
         return h[1:].clone(), last_h, last_c
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dout: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, input_weight, recurrent_weight, projection, gates, cells, hidden, h = ctx.saved_tensors
         config: LstmConfig = ctx.config

@@ -35,6 +35,7 @@ from .setup import (
     new_model,
     training_stream,
 )
+from .status import is_run
 
 log = logging.getLogger(__name__)
 
@@ -76,11 +77,6 @@ def pretrain(
         run.loop.run(run.after_step)
         run.finish()
     return Elmo.from_pretrained(folder, device=device)
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a folder is that of a pre-training run."""
-    return (folder / "run.json").is_file()
 
 
 class _Run:

@@ -36,7 +36,8 @@ def pooled_filters_torch(cnn: CharCnn, characters: Tensor) -> Tensor:
     for conv in cnn.convolutions:
         assert isinstance(conv, nn.Conv1d) and conv.bias is not None
         table = torch.einsum("cd,fdk->kcf", cnn.embedding.weight, conv.weight)
-        parts.append(_Pool.apply(table, sorted_characters, longest) + conv.bias)
+        pooled = _Pool.apply(table, sorted_characters, longest)  # type: ignore[no-untyped-call]
+        parts.append(pooled + conv.bias)
     pooled = torch.cat(parts, dim=1)
     return torch.empty_like(pooled).index_copy(0, order, pooled)
 
@@ -65,7 +66,7 @@ class _Pool(torch.autograd.Function):
         return torch.cat(values)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor, None, None]:
         characters, places = ctx.saved_tensors
         dtable = dout.new_zeros(ctx.shape)

@@ -1,0 +1,93 @@
+"""Held-out perplexity of our defaults, of bilm-tf's settings, and of a 5-gram, at equal budgets.
+
+    python benchmarks/train_quality.py CORPUS --minutes 10 [--variants default,bilm-tf] -o OUT
+
+Every variant trains the same architecture for the same time, one after the other, from the same
+seed; perplexity is by the full softmax over the whole held-out text, each sentence from a zero
+state. The modified Kneser-Ney 5-gram is trained on as many tokens as the default read, and on all.
+Appends a row a variant to OUT/quality.jsonl.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import kneser_ney
+import torch
+
+from elmokit import bench
+from elmokit.train.config import PretrainConfig
+from elmokit.train.presets import PRESETS
+from elmokit.train.run import pretrain
+
+BILM_TF = (
+    "data.reading=lanes", "data.lanes=128", "data.unroll=20", "data.reset=0",
+    "train.optimizer=adagrad", "train.lr=0.2", "train.schedule=constant", "train.warmup_steps=0",
+    "train.clip_norm=10", "train.loss_scale=20", "train.dropout=0.1",
+)  # fmt: skip
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "bilm-tf": BILM_TF,
+    "lanes": ("data.reading=lanes",),
+    "adagrad": tuple(s for s in BILM_TF if not s.startswith("data.")),
+    "full softmax": ("softmax.loss=full",),
+}
+
+
+def train(corpus: Path, config: PretrainConfig, out: Path, minutes: float) -> dict[str, Any]:
+    """One run; what it reached."""
+    config = config.override(
+        f"train.max_minutes={minutes}", "train.epochs=null", "train.evaluate_every=1000000",
+        "train.checkpoint_every=1000000", "train.log_every=100",
+    )  # fmt: skip
+    pretrain(corpus, out, config, device="cpu")
+    result = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    return {"tokens": result["tokens"], "steps": result["step"], **result["valid"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--preset", default="small", choices=list(PRESETS))
+    parser.add_argument("--variants", default="default,bilm-tf")
+    parser.add_argument("--add", action="append", default=[], metavar="NAME:SETTINGS",
+                        help="one more variant, such as 'lr 4e-3:train.lr=4e-3'")  # fmt: skip
+    parser.add_argument("--ngram", action="store_true", help="also the 5-gram")
+    args = parser.parse_args()
+    torch.set_num_threads(2)
+    variants = {name: VARIANTS[name] for name in args.variants.split(",") if name}
+    for text in args.add:
+        name, _, settings = text.partition(":")
+        variants[name] = tuple(settings.split())
+    args.output.mkdir(parents=True, exist_ok=True)
+    tokens = None
+    for number, (name, settings) in enumerate(variants.items()):
+        config = PRESETS[args.preset].override(*settings)
+        run = args.output / f"{number}-{name.replace(' ', '-')}"
+        row = {"variant": name, "preset": args.preset, "minutes": args.minutes}
+        row |= train(args.corpus, config, run, args.minutes)
+        tokens = tokens or row["tokens"]
+        show(row, args.output)
+    if args.ngram:
+        for limit in (tokens, None):
+            found = kneser_ney.measure(args.corpus, 5, False, limit)
+            row = {"variant": "5-gram", "tokens": found["train_tokens"]}
+            show(row | {"forward": found["perplexity"]}, args.output)
+
+
+def show(row: dict[str, Any], folder: Path) -> None:
+    """Print a row and keep it."""
+    row["sgemm_gflops"] = round(bench.sgemm_rate() / 1e9, 1)
+    numbers = "  ".join(
+        f"{name} {row[name]:8.2f}" for name in ("forward", "backward", "mean") if name in row
+    )
+    print(f"{row['variant']:24} {row['tokens'] / 1e6:7.2f}M tokens  {numbers}", flush=True)
+    with (folder / "quality.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    main()
