@@ -35,15 +35,16 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def train(corpus: Path, config: PretrainConfig, out: Path, minutes: float) -> dict[str, Any]:
+def train(corpus: Path, config: PretrainConfig, out: Path, budget: str) -> dict[str, Any]:
     """One run; what it reached."""
     config = config.override(
-        f"train.max_minutes={minutes}", "train.epochs=null", "train.evaluate_every=1000000",
+        budget, "train.epochs=null", "train.evaluate_every=1000000",
         "train.checkpoint_every=1000000", "train.log_every=100",
     )  # fmt: skip
     pretrain(corpus, out, config, device="cpu")
     result = json.loads((out / "result.json").read_text(encoding="utf-8"))
-    return {"tokens": result["tokens"], "steps": result["step"], **result["valid"]}
+    counts = {name: result[name] for name in ("tokens", "step", "seconds")}
+    return counts | result["valid"]
 
 
 def main() -> None:
@@ -51,6 +52,7 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--tokens", type=float, help="a budget in tokens, for a busy machine")
     parser.add_argument("--preset", default="small", choices=list(PRESETS))
     parser.add_argument("--variants", default="default,bilm-tf")
     parser.add_argument("--add", action="append", default=[], metavar="NAME:SETTINGS",
@@ -62,17 +64,19 @@ def main() -> None:
     for text in args.add:
         name, _, settings = text.partition(":")
         variants[name] = tuple(settings.split())
+    minutes, tokens = args.minutes, args.tokens
+    budget = f"train.max_tokens={tokens}" if tokens else f"train.max_minutes={minutes}"
     args.output.mkdir(parents=True, exist_ok=True)
-    tokens = None
+    num_read = None
     for number, (name, settings) in enumerate(variants.items()):
         config = PRESETS[args.preset].override(*settings)
         run = args.output / f"{number}-{name.replace(' ', '-')}"
-        row = {"variant": name, "preset": args.preset, "minutes": args.minutes}
-        row |= train(args.corpus, config, run, args.minutes)
-        tokens = tokens or row["tokens"]
+        row = {"variant": name, "preset": args.preset, "budget": budget}
+        row |= train(args.corpus, config, run, budget)
+        num_read = num_read or row["tokens"]
         show(row, args.output)
     if args.ngram:
-        for limit in (tokens, None):
+        for limit in (num_read, None):
             found = kneser_ney.measure(args.corpus, 5, False, limit)
             row = {"variant": "5-gram", "tokens": found["train_tokens"]}
             show(row | {"forward": found["perplexity"]}, args.output)

@@ -105,7 +105,10 @@ def test_unforeseen_errors_are_one_line_too(
 def test_version_and_help(run: Any) -> None:
     assert run("--version").stdout == f"elmokit {elmokit.__version__}\n"
     listed = run("-h").stdout
-    for verb in ("embed", "info", "convert", "similar"):
+    for verb in (
+        "embed", "info", "convert", "similar", "bench", "prepare", "pretrain", "evaluate",
+        "substitutes",
+    ):  # fmt: skip
         assert f"\n  {verb} " in listed
         assert all(len(line) <= 80 for line in run(verb, "--help").stdout.splitlines())
 

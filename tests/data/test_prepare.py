@@ -104,6 +104,11 @@ def test_two_workers_give_the_same_tokens(lines: list[str]) -> None:
     check_lines(short(lines), "lines", "regex", workers=2)
 
 
+def test_korean_morphemes() -> None:
+    pytest.importorskip("kiwipiepy")
+    check_lines(["비가 왔다. 그래도 갔다!", "한국어를 공부했다."], "split", "kiwi", workers=1)
+
+
 def test_number_of_workers_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preparing, "BLOCK_BYTES", 1000)
     write(tmp_path / "in.txt", some_lines(400))

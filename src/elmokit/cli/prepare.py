@@ -30,7 +30,7 @@ class SentencesName(StrEnum):
 Inputs = Annotated[
     list[str],
     typer.Argument(
-        metavar="INPUT...",
+        metavar="INPUT",
         help="Text files, plain, .gz, .xz or .zst; folders of them; - is stdin.",
         show_default=False,
     ),
@@ -143,6 +143,8 @@ def _lines(report: "Report", memory: dict[str, int]) -> Iterator[str]:
     yield _row("words", f"{report.words:,} distinct, {report.vocab_size:,} in the vocabulary")
     shares = ", ".join(f"{share:.2%} by {size:,}" for size, share in report.coverage)
     yield _row("coverage", f"of the training text: {shares}")
+    if dict(report.coverage)[report.vocab_size] < 0.9:
+        yield _row("", "a larger --vocab-size, or for Korean --tokenizer kiwi, covers more")
     if report.valid_tokens:
         yield _row("", f"outside of it in the held-out text: {report.unknown_share:.2%}")
     yield from _oddities(report)
@@ -179,9 +181,9 @@ def _oddities(report: "Report") -> Iterator[str]:
 def _cropped(cropped: "Cropped", report: "Report") -> str:
     if not cropped.words:
         return f"no word is longer than {report.max_characters - 2} bytes"
-    share = cropped.tokens / max(1, report.train_tokens)
     examples = ", ".join(word if len(word) <= 30 else f"{word[:29]}…" for word in cropped.examples)
-    text = f"{_count(cropped.words, 'word')} ({share:.3%} of the text), for example {examples}"
+    tokens = _count(cropped.tokens, "token")
+    text = f"{_count(cropped.words, 'word')} ({tokens}), for example {examples}"
     if cropped.needed > report.max_characters:
         return f"{text}; --max-characters {cropped.needed} would hold 99.99 % of the text"
     return text

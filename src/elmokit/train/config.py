@@ -65,7 +65,7 @@ class TrainConfig(Config):
     lr: float = 2e-3
     optimizer: Optimizer = "adamw"
     schedule: Schedule = "cosine"
-    warmup_steps: int = 200
+    warmup_steps: int = 100
     weight_decay: float = 0.0
     clip_norm: float = 1.0
     loss_scale: float = 1.0

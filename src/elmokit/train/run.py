@@ -10,6 +10,7 @@ RUN/
 import logging
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from ..data.corpus import Corpus
 from ..errors import ConfigError, FileError
 from ..io.files import read_json, whole_file, write_json
+from ..io.lock import locked
 from ..model import Elmo
 from .checkpoint import load_state, save_state
 from .config import PretrainConfig
@@ -71,9 +73,9 @@ def pretrain(
     if not len(opened.train) or not len(opened.valid):
         raise ConfigError(f"{corpus}: no held-out text; prepare it with --valid or more lines")
     config = fit_to_corpus(config or PRESETS["small"], opened)
-    with world(device) as here:
+    with world(device) as here, ExitStack() as stack:
         run = _Run(folder, opened, config, source, resume, here, tensorboard, on_row)
-        run.start()
+        run.start(stack)
         run.loop.run(run.after_step)
         run.finish()
     return Elmo.from_pretrained(folder, device=device)
@@ -131,15 +133,17 @@ class _Run:
             )
         self.held_out = held_out_batches(corpus.valid, config.train.evaluate_tokens)
 
-    def start(self) -> None:
-        """Restore what is there; open the log."""
+    def start(self, stack: ExitStack) -> None:
+        """Restore what is there; open the log; let no other run write here for as long."""
+        if self.world.is_first:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(self.folder / ".lock", self.folder))
         state = load_state(self.folder / "checkpoints")
         if state is not None:
             self.loop.restore(state)
             self.loop.progress.is_done = False  # the budget may be larger now
             log.info("going on from step %d", state.progress.step)
         if self.world.is_first:
-            self.folder.mkdir(parents=True, exist_ok=True)
             with whole_file(self.folder / "run.json") as temporary:
                 write_json(temporary, self.facts)
             self.log = RunLog(self.folder, self.loop.progress.step, self.tensorboard)

@@ -22,13 +22,9 @@ import numpy as np
 
 from ...errors import ConfigError, FileError
 from ..files import read_json, whole_file, write_json
+from ..lock import locked
 from .entry import Entry
 from .write import write_vectors
-
-try:
-    import fcntl
-except ImportError:  # Windows, where two runs with the same OUT are not noticed
-    fcntl = None  # type: ignore[assignment]
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +151,7 @@ def open_blocks(output: Path) -> Iterator[Blocks]:
         raise FileError(f"{blocks.folder} is in the way of the folder for unfinished work")
     blocks.folder.mkdir(parents=True, exist_ok=True)
     lock = blocks.folder / "lock"
-    with _locked(lock, output):
+    with locked(lock, output):
         try:
             yield blocks
             blocks.clear()
@@ -165,21 +161,6 @@ def open_blocks(output: Path) -> Iterator[Blocks]:
                 with suppress(OSError):  # files of others are in the folder
                     lock.unlink(missing_ok=True)
                     blocks.folder.rmdir()
-
-
-@contextmanager
-def _locked(lock: Path, output: Path) -> Iterator[None]:
-    if fcntl is None:
-        yield
-        return
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as e:
-            raise FileError(f"{output} is being written by another process") from e
-        except OSError:
-            pass  # some network file systems have no locks
-        yield
 
 
 def _digest(lines: Iterable[str]) -> np.ndarray:
