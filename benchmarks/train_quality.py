@@ -10,6 +10,7 @@ Appends a row a variant to OUT/quality.jsonl.
 
 import argparse
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,23 @@ from elmokit.train.config import PretrainConfig
 from elmokit.train.presets import PRESETS
 from elmokit.train.run import pretrain
 
-BILM_TF = (
-    "data.reading=lanes", "data.lanes=128", "data.unroll=20", "data.reset=0",
-    "train.optimizer=adagrad", "train.lr=0.2", "train.schedule=constant", "train.warmup_steps=0",
-    "train.clip_norm=10", "train.loss_scale=20", "train.dropout=0.1",
-)  # fmt: skip
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def bilm_tf() -> tuple[str, ...]:
+    """The settings of examples/bilm_tf.toml."""
+    values = tomllib.loads((EXAMPLES / "bilm_tf.toml").read_text(encoding="utf-8"))
+    return tuple(
+        f"{section}.{name}={json.dumps(value)}"
+        for section, settings in values.items()
+        for name, value in settings.items()
+    )
+
+
 VARIANTS: dict[str, tuple[str, ...]] = {
     "default": (),
-    "bilm-tf": BILM_TF,
+    "bilm-tf": bilm_tf(),
     "lanes": ("data.reading=lanes",),
-    "adagrad": tuple(s for s in BILM_TF if not s.startswith("data.")),
     "full softmax": ("softmax.loss=full",),
 }
 

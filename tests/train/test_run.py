@@ -140,6 +140,27 @@ def test_mistakes_are_told(corpus: Path, config: PretrainConfig, tmp_path: Path)
     assert not (tmp_path / "other").exists()
 
 
+def test_large_products_in_bfloat16_learn_the_same(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    pretrain(corpus, tmp_path / "exact", config, device="cpu")
+    rough = config.override("train.precision=bfloat16")
+    pretrain(corpus, tmp_path / "rough", rough, device="cpu")
+    one, other = ([loss for _, loss in losses(tmp_path / name)] for name in ("exact", "rough"))
+    assert one != other
+    np.testing.assert_allclose(one, other, rtol=0.02)
+
+
+def test_one_run_a_folder(corpus: Path, config: PretrainConfig, tmp_path: Path) -> None:
+    def again(row: dict[str, Any]) -> None:
+        assert_refused(
+            lambda: pretrain(corpus, tmp_path / "run", config, resume=True), "another process"
+        )
+
+    one = config.override("train.max_steps=1")
+    pretrain(corpus, tmp_path / "run", one, device="cpu", on_row=again)
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

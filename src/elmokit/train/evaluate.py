@@ -27,7 +27,7 @@ def held_out_perplexity(
     with torch.no_grad():
         for rows in batches.epoch(0):
             batch = batches.batch(rows)
-            sums += objective(*reader(batch)).sums.double().cpu()
+            sums += objective(*reader(batch)).sums.cpu().double()
             num_tokens += batch.num_tokens
     objective.train(was_training)
     forward, backward = (sums / num_tokens).tolist()

@@ -27,6 +27,8 @@ NUM_PARAMETERS = 4
 def available(tensor: Tensor) -> bool:
     """Whether the kernel is there and can work on such a tensor."""
     fits = tensor.device.type == "cpu" and tensor.dtype == torch.float32
+    # Autocast would hand it products of another type.
+    fits = fits and not torch.is_autocast_enabled("cpu")
     return fits and bool(native.available())
 
 

@@ -38,7 +38,7 @@ def recur_torch(
     outputs, ends = [], []
     for layer, x, state in zip(layers, inputs, states, strict=True):
         h, last_h, last_c = _Recurrence.apply(  # type: ignore[no-untyped-call]
-            x.to(layer.bias.dtype),  # the products inside stay exact under autocast
+            x.to(layer.bias.dtype),
             layer.input_weight,
             layer.recurrent_weight,
             layer.bias,
@@ -70,20 +70,13 @@ class _Recurrence(torch.autograd.Function):
         bias = bias.clone()
         bias[dim : 2 * dim] += config.forget_bias
         gates = torch.addmm(bias, x.flatten(0, 1), input_weight.t()).view(steps, rows, -1)
+        gates = gates.to(x.dtype)  # under autocast, only the product above is of lower precision
         cells = x.new_empty(steps + 1, rows, dim)
         hidden = x.new_empty(steps, rows, dim)  # σ(o)·tanh(c), before the projection
         h = x.new_empty(steps + 1, rows, config.projection_dim)
         cells[0], h[0] = c0, h0
-        recurrent = recurrent_weight.t().contiguous()
-        for t in range(steps):
-            gates[t].addmm_(h[t], recurrent)
-            _forward_gates(gates[t], cells[t], cells[t + 1], hidden[t], config.cell_clip)
-            if projection is None:
-                h[t + 1] = hidden[t]
-            else:
-                torch.mm(hidden[t], projection.t(), out=h[t + 1])
-                if config.proj_clip is not None:
-                    h[t + 1].clamp_(-config.proj_clip, config.proj_clip)
+        with torch.autocast(x.device.type, enabled=False):
+            _run(gates, cells, hidden, h, recurrent_weight.t().contiguous(), projection, config)
         ctx.config = config
         ctx.save_for_backward(
             x, input_weight, recurrent_weight, projection, gates, cells, hidden, h
@@ -124,6 +117,27 @@ class _Recurrence(torch.autograd.Function):
             None,
             None,
         )
+
+
+def _run(
+    gates: Tensor,
+    cells: Tensor,
+    hidden: Tensor,
+    h: Tensor,
+    recurrent: Tensor,
+    projection: Tensor | None,
+    config: LstmConfig,
+) -> None:
+    """All steps, one after the other; the gates hold the input products before."""
+    for t in range(len(gates)):
+        gates[t].addmm_(h[t], recurrent)
+        _forward_gates(gates[t], cells[t], cells[t + 1], hidden[t], config.cell_clip)
+        if projection is None:
+            h[t + 1] = hidden[t]
+        else:
+            torch.mm(hidden[t], projection.t(), out=h[t + 1])
+            if config.proj_clip is not None:
+                h[t + 1].clamp_(-config.proj_clip, config.proj_clip)
 
 
 def _forward_gates(
