@@ -1,8 +1,10 @@
 """`elmokit pretrain`: a biLM from a prepared corpus."""
 
+import math
 import os
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,7 +76,8 @@ def pretrain_cli(
     source = saved["source"] if saved else source
     resolved = _resolve(saved, preset, config).override(*changes)
     is_first = os.environ.get("RANK", "0") == "0"
-    say_row = None if quiet or not is_first else _say_row
+    is_sampled = resolved.softmax.loss == "sampled"
+    say_row = None if quiet or not is_first else partial(_say_row, is_sampled)
     pretrain(
         corpus,
         run,
@@ -125,10 +128,12 @@ def _merge(values: dict[str, Any], changes: dict[str, Any]) -> None:
             values[key] = value
 
 
-def _say_row(row: dict[str, Any]) -> None:
+def _say_row(is_sampled: bool, row: dict[str, Any]) -> None:
+    kind = "sampled " if is_sampled else ""
     line = (
         f"{row['share']:4.0%}  step {row['step']:,}  {row['tokens'] / 1e6:.2f}M tokens  "
-        f"loss {row['loss']:.3f}  {row['tokens_per_s']:,.0f} tokens/s  "
+        f"{kind}perplexity {math.exp(min(row['loss'], 50)):,.1f}  "
+        f"{row['tokens_per_s']:,.0f} tokens/s  "
         f"left {in_time(row['eta_seconds'])}"
     )
     if "valid_mean" in row:

@@ -26,14 +26,8 @@ class RunLog:
         with whole_file(self.path) as temporary:
             lines = (json.dumps(row) + "\n" for row in kept)
             temporary.write_text("".join(lines), encoding="utf-8")
+        self.board = _board(folder, step) if tensorboard else None
         self.file = self.path.open("a", encoding="utf-8")
-        self.board: Any = None
-        if tensorboard:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError as e:
-                raise MissingExtra("tensorboard", "tensorboard") from e
-            self.board = SummaryWriter(folder / "tensorboard", purge_step=step + 1)
 
     def write(self, row: dict[str, Any]) -> None:
         """Add one logged step."""
@@ -49,6 +43,14 @@ class RunLog:
         self.file.close()
         if self.board is not None:
             self.board.close()
+
+
+def _board(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as e:
+        raise MissingExtra("tensorboard", "tensorboard") from e
+    return SummaryWriter(folder / "tensorboard", purge_step=step + 1)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

@@ -147,6 +147,7 @@ class _Run:
             with whole_file(self.folder / "run.json") as temporary:
                 write_json(temporary, self.facts)
             self.log = RunLog(self.folder, self.loop.progress.step, self.tensorboard)
+            stack.callback(self.log.close)
             self._last = (self.loop.progress.tokens, self.loop.step_seconds)
 
     def after_step(self) -> None:
@@ -176,7 +177,6 @@ class _Run:
         if not self.world.is_first:
             self.world.wait()
             return
-        self.log.close()
         best = Elmo.from_pretrained(self.folder, device=str(self.world.device))
         sentences = self.corpus.valid
         words = self.corpus.words
