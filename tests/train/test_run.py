@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from strategies import assert_refused
 
 from elmokit import Elmo
@@ -20,6 +22,7 @@ from elmokit.errors import ElmoError
 from elmokit.train.config import PretrainConfig
 from elmokit.train.logs import read_log
 from elmokit.train.run import pretrain
+from elmokit.train.setup import fit_to_corpus, new_model
 
 
 def losses(run: Path) -> list[tuple[int, float]]:
@@ -55,6 +58,23 @@ def test_a_run_ends_with_a_model_and_a_log(
     found = elmo.perplexity(held_out)
     np.testing.assert_allclose(found.forward, result["forward"], rtol=1e-4)
     np.testing.assert_allclose(found.backward, result["backward"], rtol=1e-4)
+
+
+def test_a_new_model_knows_the_frequencies_of_words(
+    prepared: Callable[[list[str], str], Path], config: PretrainConfig
+) -> None:
+    lines = ["a a a b", "a a b c"] * 50
+    text = Corpus.open(prepared([f"{line} w{i}" for i, line in enumerate(lines)], "frequencies"))
+    elmo = new_model(fit_to_corpus(config, text), text)
+    assert elmo.softmax is not None and elmo.vocab is not None
+    p = torch.exp(elmo.softmax.bias.detach())
+    torch.testing.assert_close(p.sum(), torch.tensor(1.0))
+    assert p[elmo.vocab.id("a")] > p[elmo.vocab.id("b")] > p[elmo.vocab.id("c")]
+    # As many ends as beginnings, together one a sentence: between a and c.
+    assert p[0] == p[1]
+    ratio = float(p[elmo.vocab.id("a")] / p[0])
+    counts = text.counts[elmo.vocab.id("a")]
+    np.testing.assert_allclose(ratio, (counts + 1) / (len(text.train) / 2 + 1), rtol=1e-4)
 
 
 def test_the_best_model_is_kept(corpus: Path, config: PretrainConfig, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..config import ElmoConfig
 from ..data.batches import SentenceBatches
-from ..data.corpus import UNK_ID, Corpus, Sentences
+from ..data.corpus import BOS_ID, EOS_ID, UNK_ID, Corpus, Sentences
 from ..data.stream import LaneStream, SentenceStream, Stream
 from ..errors import ConfigError
 from ..model import Elmo
@@ -34,10 +34,27 @@ def fit_to_corpus(config: PretrainConfig, corpus: Corpus) -> PretrainConfig:
 
 
 def new_model(config: PretrainConfig, corpus: Corpus) -> Elmo:
-    """A model with random weights, the same for the same seed."""
+    """A model with random weights, the same for the same seed.
+
+    Only the biases of the softmax are not random: they start with the logarithms of the words'
+    frequencies, so that the first thousands of steps need not be spent on learning these.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.train.seed)
-        return Elmo(config.model, vocab=corpus.vocab, requires_grad=True)
+        elmo = Elmo(config.model, vocab=corpus.vocab, requires_grad=True)
+    assert elmo.softmax is not None
+    elmo.softmax.bias.data.copy_(torch.from_numpy(log_frequencies(corpus)))
+    return elmo
+
+
+def log_frequencies(corpus: Corpus) -> NDArray[np.float32]:
+    """log p of each word of the vocabulary as a target, of both directions together."""
+    size = len(corpus.vocab)
+    counts = corpus.counts[:size].astype(np.float64)
+    counts[UNK_ID] += corpus.counts[size:].sum()
+    # Every sentence ends once in each direction: with </S> forward, with <S> backward.
+    counts[[BOS_ID, EOS_ID]] += len(corpus.train) / 2
+    return np.log((counts + 1) / (counts + 1).sum()).astype(np.float32)
 
 
 def loaded_model(source: str, corpus: Corpus, seed: int) -> tuple[Elmo, bool]:
@@ -56,6 +73,7 @@ def loaded_model(source: str, corpus: Corpus, seed: int) -> tuple[Elmo, bool]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         softmax = Softmax(size, old.config.lstm.projection_dim)
+    softmax.bias.data.copy_(torch.from_numpy(log_frequencies(corpus)))
     has_softmax = old.softmax is not None and old.vocab is not None
     if old.softmax is not None and old.vocab is not None:
         known = [(i, old.vocab.id(w)) for i, w in enumerate(corpus.vocab) if w in old.vocab]
