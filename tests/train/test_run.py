@@ -116,6 +116,7 @@ def test_killed_and_resumed_equals_unbroken(
     subprocess.run(command, env=environment, check=True)
     assert losses(broken) == losses(tmp_path / "whole")
     again = Elmo.from_pretrained(broken, device="cpu")
+    assert again.config.state == ("warm" if kind == "lanes" else "zero")
     for name, tensor in whole.state_dict().items():
         np.testing.assert_array_equal(again.state_dict()[name].numpy(), tensor.numpy(), name)
 

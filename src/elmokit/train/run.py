@@ -182,6 +182,9 @@ class _Run:
         words = self.corpus.words
         count = min(WARM_UP_SENTENCES, len(sentences))
         best.warm_up([words[i] for i in sentences[k]] for k in range(count))
+        if self.config.data.reading == "lanes":
+            # It has hardly ever seen a zero state, and is lost in it.
+            best.config = replace(best.config, state="warm")
         best.save_pretrained(self.folder)
         assert best.softmax is not None
         objective = Objective(best.bilm, best.softmax)
