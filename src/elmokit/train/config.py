@@ -62,7 +62,7 @@ class TrainConfig(Config):
     runs are alike but not equal.
     """
 
-    lr: float = 2e-3
+    lr: float = 4e-3
     optimizer: Optimizer = "adamw"
     schedule: Schedule = "cosine"
     warmup_steps: int = 100

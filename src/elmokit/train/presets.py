@@ -15,7 +15,7 @@ PRESETS: dict[str, PretrainConfig] = {
         model=_model([(1, 16), (2, 32), (3, 64), (4, 128)], 256, 64, 1),
         data=DataConfig(batch_tokens=1280),
         softmax=SoftmaxConfig(num_samples=1024),
-        train=TrainConfig(lr=4e-3, dropout=0.05),
+        train=TrainConfig(dropout=0.05),
     ),
     "small": PretrainConfig(
         model=_model([(1, 32), (2, 32), (3, 64), (4, 128), (5, 256)], 512, 128, 1),
