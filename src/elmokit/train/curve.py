@@ -31,6 +31,8 @@ def draw_curve(rows: list[dict[str, Any]], path: Path, is_sampled: bool) -> bool
         values = [row[key] for row in tested]
         axes.plot([r["tokens"] / 1e6 for r in tested], values, "o-", ms=3, color=color, label=label)
     axes.set(xlabel="million tokens read", ylabel="perplexity", yscale="log")
+    for ticks in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        ticks(lambda value, _: f"{value:,.0f}")  # 200 says more than 2 x 10²
     axes.grid(alpha=0.3, which="both")
     axes.legend(frameon=False)
     with whole_file(path) as temporary:
