@@ -42,7 +42,7 @@ clean:
 	touch $@
 
 .venv/.test: .venv/.package
-	$(BIN)/pip install --quiet -c constraints.txt --group test '.[arrow,hub,kiwi,plot,zstd]'
+	$(BIN)/pip install --quiet -c constraints.txt --group test '.[arrow,hub,kiwi,plot,tasks,zstd]'
 	touch $@
 
 .venv/.lint: .venv/.test

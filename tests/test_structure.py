@@ -15,6 +15,7 @@ PACKAGE = Path(elmokit.__file__).parent
 LEVELS = [
     {"__main__"},
     {"cli", "compat"},
+    {"tasks"},
     {"train", "search", "embed_file", "embed_lines", "bench"},
     {"model", "data"},
     {"engine", "io", "layers", "pooling"},

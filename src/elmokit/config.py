@@ -231,9 +231,11 @@ class ElmoConfig(Config):
 def _literal(text: str) -> Any:
     """What a setting's text means: JSON where it is JSON, else the text itself."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
+    is_count = isinstance(value, float) and value.is_integer() and "." not in text
+    return int(value) if is_count else value  # 20e6 tokens are a whole number of them
 
 
 def within(config: object, low: int, high: int, *names: str) -> None:
@@ -270,8 +272,6 @@ def _parse(hint: Any, value: Any, where: str) -> Any:
             )
     elif hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    elif hint is int and type(value) is float and value.is_integer():  # 1e6
-        return int(value)
     elif isinstance(hint, type) and type(value) is hint:
         return value
     raise ConfigError(f"{where}={value!r}: expected {getattr(hint, '__name__', hint)}")

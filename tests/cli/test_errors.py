@@ -107,7 +107,7 @@ def test_version_and_help(run: Any) -> None:
     listed = run("-h").stdout
     for verb in (
         "embed", "info", "convert", "similar", "bench", "prepare", "pretrain", "evaluate",
-        "substitutes",
+        "substitutes", "train", "predict", "probe",
     ):  # fmt: skip
         assert f"\n  {verb} " in listed
         assert all(len(line) <= 80 for line in run(verb, "--help").stdout.splitlines())

@@ -13,10 +13,13 @@ from .convert import convert_cli
 from .embed import embed_cli
 from .evaluate import evaluate_cli
 from .info import info_cli
+from .predict import predict_cli
 from .prepare import prepare_cli
 from .pretrain import pretrain_cli
+from .probe import probe_app
 from .similar import similar_cli
 from .substitutes import substitutes_cli
+from .train import train_cli
 
 app = typer.Typer(
     name="elmokit",
@@ -64,3 +67,6 @@ app.command("substitutes")(substitutes_cli)
 app.command("bench")(bench_cli)
 app.command("prepare")(prepare_cli)
 app.command("pretrain")(pretrain_cli)
+app.add_typer(probe_app, name="probe")
+app.command("train")(train_cli)
+app.command("predict")(predict_cli)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
@@ -15,7 +15,7 @@ from ..errors import ConfigError, FileError, InputError
 from ..io.files import whole_file
 from .embed import StateOption
 from .inputs import check_text, lines_shown, load_model
-from .options import BatchSize, Device, Force, Json, Model, NoProgress, Quiet, Tokenizer, Verbose
+from .options import BatchSize, Device, Force, Json, NoProgress, Quiet, Tokenizer, Verbose
 from .report import reported, shows_bar
 
 if TYPE_CHECKING:
@@ -41,14 +41,23 @@ Streams = Annotated[
         "to sentence. Default: each sentence on its own.",
     ),
 ]
+Evaluated: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="A language model, or the RUN of a trained task."),
+]
+Bilm = Annotated[
+    str | None,
+    typer.Option("--model", metavar="MODEL", help="Of a task run: where its biLM is now."),
+]
 
 
 @reported
 def evaluate_cli(
-    model: Model,
+    model: Evaluated,
     text: Text,
     scores: Scores = None,
     streams: Streams = None,
+    bilm: Bilm = None,
     state: StateOption = None,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
@@ -59,12 +68,24 @@ def evaluate_cli(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Measure how well a model predicts a text: its perplexity.
+    """Measure how well a model predicts a text: its perplexity; or the scores of a task run.
 
     Counted are all words and the end (forward) or begin (backward) of each sentence; the mean is
     that of bilm-tf. Words outside of the model's vocabulary count as <UNK>. Blank lines do not
     count; with --scores they have their line, of 0 tokens. The text can be of any size.
+
+    Of a RUN that `elmokit train` made, TEXT is labelled data, and the task's scores are printed.
     """
+    from ..tasks.folder import is_task_run
+
+    if is_task_run(model):
+        if scores or streams or state or tokenizer:
+            raise ConfigError(
+                "--scores, --streams, --state and --tokenizer are of language models; "
+                f"{model} is a task run"
+            )
+        _evaluate_task(model, text, bilm, device, as_json)
+        return
     _check_options(scores, streams, state, as_json, force)
     check_text(text)
     elmo = load_model(model, device, tokenizer, cast(StateMode | None, state and state.value))
@@ -79,6 +100,30 @@ def evaluate_cli(
         print(json.dumps(facts))
     elif scores != "-" or not quiet:
         _print_facts(facts, sys.stderr if scores == "-" else sys.stdout)
+
+
+def _evaluate_task(run: str, data: str, bilm: str | None, device: str, as_json: bool) -> None:
+    """Print the scores of a task run on labelled data."""
+    from ..tasks.load import load_task
+
+    check_text(data)
+    trained = load_task(run, model=bilm, device=None if device == "auto" else device)
+    metrics = trained.evaluate(data)
+    if as_json:
+        print(json.dumps(metrics, ensure_ascii=False))
+        return
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            for label, scores in value.items():
+                print(f"  {label:<12}  {_in_words(scores)}")
+        else:
+            print(f"{name:<12}  {_in_words(value)}")
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "  ".join(f"{name} {_in_words(inner)}" for name, inner in value.items())
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
 
 
 class _Lines:

@@ -3,16 +3,16 @@
 import math
 import os
 import sys
-import tomllib
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, FormatError
+from ..errors import ConfigError
 from .options import Quiet, Verbose
 from .report import reported, say
+from .settings import apply_file
 from .sizes import in_time
 
 if TYPE_CHECKING:
@@ -105,27 +105,8 @@ def _resolve(saved: dict[str, Any] | None, preset: str, path: str | None) -> "Pr
         raise ConfigError(f"--preset {preset}: expected one of {', '.join(PRESETS)}")
     values = saved["config"] if saved else PRESETS[preset].to_dict()
     if path is not None:
-        _merge(values, _read_config(Path(path)))
+        apply_file(values, path)
     return PretrainConfig.from_dict(values, path or preset)
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    from ..io.files import read_json
-
-    if path.suffix != ".toml":
-        return read_json(path)
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise FormatError(f"{path} is not TOML: {e}") from e
-
-
-def _merge(values: dict[str, Any], changes: dict[str, Any]) -> None:
-    for key, value in changes.items():
-        if isinstance(value, dict) and isinstance(values.get(key), dict):
-            _merge(values[key], value)
-        else:
-            values[key] = value
 
 
 def _say_row(is_sampled: bool, row: dict[str, Any]) -> None:

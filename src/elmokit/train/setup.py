@@ -54,7 +54,8 @@ def log_frequencies(corpus: Corpus) -> NDArray[np.float32]:
     counts[UNK_ID] += corpus.counts[size:].sum()
     # Every sentence ends once in each direction: with </S> forward, with <S> backward.
     counts[[BOS_ID, EOS_ID]] += len(corpus.train) / 2
-    return np.log((counts + 1) / (counts + 1).sum()).astype(np.float32)
+    logarithms: NDArray[np.float32] = np.log((counts + 1) / (counts + 1).sum()).astype(np.float32)
+    return logarithms
 
 
 def loaded_model(source: str, corpus: Corpus, seed: int) -> tuple[Elmo, bool]:

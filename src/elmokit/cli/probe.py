@@ -1,0 +1,196 @@
+"""`elmokit probe`: what the layers of a model know."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias, get_args
+
+import typer
+
+from ..errors import ConfigError
+from .inputs import check_text, load_model
+from .options import Device, Json, Model, Quiet, Tokenizer, Verbose
+from .report import reported
+
+if TYPE_CHECKING:
+    from ..pooling import Pooling
+    from ..tasks.data import TaggedSentence
+
+Tagset: TypeAlias = Literal["upos", "xpos"]
+
+MaxSentences = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Train on N sentences only, at even distances."),
+]
+TagTrain = Annotated[
+    Path, typer.Option(metavar="FILE", help="CoNLL-U to learn from; .gz and .xz too.")
+]
+TagDev = Annotated[Path, typer.Option(metavar="FILE", help="CoNLL-U to score.")]
+Tag = Annotated[str, typer.Option(metavar="COLUMN", help="upos or xpos.")]
+Static = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="GloVe, word2vec or fastText vectors, as a baseline."),
+]
+Epochs = Annotated[int, typer.Option(min=1, help="Passes over the training data.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the order of the training data.")]
+SenseTrain = Annotated[
+    list[Path],
+    typer.Option("--train", metavar="FILE", help="SemCor as JSON lines; may be repeated."),
+]
+SenseTest = Annotated[
+    list[Path],
+    typer.Option(
+        "--test", metavar="DIR", help="Folder of NAME.data.xml and its key; may be repeated."
+    ),
+]
+WordNet = Annotated[Path, typer.Option(metavar="FILE", help="WordNet's index.sense.")]
+Pairs = Annotated[
+    Path, typer.Option("--data", metavar="FILE", help="TSV with score, sentence1, sentence2.")
+]
+Pool = Annotated[
+    str, typer.Option(metavar="NAME", help="mean, max, first or last; several as mean,max.")
+]
+Homographs = Annotated[
+    Path,
+    typer.Option("--data", metavar="FILE", help="TSV: word, sense, sentence with the [word]."),
+]
+
+probe_app = typer.Typer(
+    name="probe",
+    help="Measure what the layers of a model know: tags, senses, similarity.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class Result(Protocol):
+    """What every probe returns; `str` of it is a table."""
+
+    def to_dict(self) -> dict[str, object]:
+        """The result as JSON holds it."""
+
+
+@probe_app.command("pos")
+@reported
+def pos_cli(
+    model: Model,
+    train: TagTrain,
+    dev: TagDev,
+    tag: Tag = "upos",
+    static: Static = None,
+    max_sentences: MaxSentences = None,
+    epochs: Epochs = 20,
+    seed: Seed = 1,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Read part-of-speech tags off each layer.
+
+    Table 6 of the paper: one linear classifier for each layer, their average and a learned mix;
+    beside them the most frequent tag of each word and static vectors. Layers are kept in memory in
+    half precision.
+    """
+    if tag not in get_args(Tagset):
+        raise ConfigError(f"--tag {tag}: expected upos or xpos")
+    from ..tasks.data import read_conllu
+    from ..tasks.probes import LinearSettings, pos_probe
+    from ..tasks.vectors import read_static_vectors
+
+    column: Tagset = "upos" if tag == "upos" else "xpos"
+    data = [read_conllu(path, tag=column) for path in (train, dev)]
+    vectors = None if static is None else read_static_vectors(static, _words(*data))
+    result = pos_probe(
+        load_model(model, device),
+        *data,
+        max_sentences=max_sentences,
+        static=vectors,
+        settings=LinearSettings(epochs=epochs, seed=seed),
+    )
+    _show(result, as_json)
+
+
+@probe_app.command("wsd")
+@reported
+def wsd_cli(
+    model: Model,
+    train: SenseTrain,
+    test: SenseTest,
+    wordnet: WordNet,
+    max_sentences: MaxSentences = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Find word senses by the nearest average.
+
+    Table 5 of the paper. The averages are those of each sense in SemCor, by cosine; a word that it
+    does not have gets WordNet's first sense. Prints the F1 of each layer on each test set and on
+    all together.
+    """
+    from ..tasks.probes import read_semcor, read_sense_index, read_sense_set, wsd_probe
+
+    senses = read_sense_index(wordnet)
+    tests = [read_sense_set(folder) for folder in test]
+    sentences = [sentence for path in train for sentence in read_semcor(path)]
+    elmo = load_model(model, device)
+    _show(wsd_probe(elmo, sentences, tests, senses, max_sentences=max_sentences), as_json)
+
+
+@probe_app.command("similarity")
+@reported
+def similarity_cli(
+    model: Model,
+    data: Pairs,
+    pooling: Pool = "mean",
+    tokenizer: Tokenizer = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Compare sentences as people do.
+
+    The cosine of pooled sentence vectors against gold scores, as in KorSTS and STS. Prints
+    Pearson's and Spearman's correlation for each layer. Nothing is trained.
+    """
+    from ..pooling import poolers
+    from ..tasks.data import read_pairs
+    from ..tasks.probes import similarity_probe
+
+    check_text(str(data))
+    pools: list[Pooling] = [*pooling.split(",")]  # type: ignore[list-item]
+    poolers(pools)
+    elmo = load_model(model, device, tokenizer)
+    _show(similarity_probe(elmo, read_pairs(data, elmo.reader.tokens), pooling=pools), as_json)
+
+
+@probe_app.command("homographs")
+@reported
+def homographs_cli(
+    model: Model,
+    data: Homographs,
+    tokenizer: Tokenizer = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Tell the meanings of a word apart.
+
+    For any language, with a small table. Each occurrence is given the sense whose other occurrences
+    have the nearest average.
+    """
+    from ..tasks.probes import homograph_probe, read_homographs
+
+    occurrences = read_homographs(data)
+    _show(homograph_probe(load_model(model, device, tokenizer), occurrences), as_json)
+
+
+def _show(result: Result, as_json: bool) -> None:
+    print(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else result)
+
+
+def _words(*data: "list[TaggedSentence]") -> set[str]:
+    return {token for sentences in data for sentence in sentences for token in sentence.tokens}

@@ -1,0 +1,128 @@
+"""`elmokit train`: a task model, with ELMo or without."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import Quiet, Verbose
+from .report import reported, say
+from .settings import apply_file
+
+if TYPE_CHECKING:
+    from ..tasks.config import TaskConfig
+
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help="ner or sentiment.")]
+Train = Annotated[str, typer.Option("--train", metavar="FILE", help="File to learn from.")]
+Dev = Annotated[
+    str, typer.Option("--dev", metavar="FILE", help="File that says which epoch is the best.")
+]
+Run = Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
+Bilm = Annotated[
+    str | None,
+    typer.Option("--model", metavar="MODEL", help="The biLM, in any published format."),
+]
+ElmoAt = Annotated[
+    str | None,
+    typer.Option("--elmo", metavar="PLACE", help="none (the baseline), input, output or both."),
+]
+ElmoLayers = Annotated[
+    str | None,
+    typer.Option(metavar="LAYERS", help="mix (learned), top, average, or a number from 0."),
+]
+Static = Annotated[
+    str | None,
+    typer.Option("--static", metavar="FILE", help="Word vectors: GloVe, word2vec or fastText."),
+]
+TokenizerName = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="For text that has no tokens; default: the biLM's own."),
+]
+ConfigFile = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the task's settings."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Such as train.lr=1e-3; can be repeated."),
+]
+Seeds = Annotated[int, typer.Option(min=1, help="How many models to train.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")]
+Finetune = Annotated[bool, typer.Option("--finetune-bilm", help="Train the biLM, too.")]
+Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="cpu, cuda, mps, …")]
+
+
+@reported
+def train_cli(
+    task: TaskName,
+    train: Train,
+    dev: Dev,
+    output: Run,
+    model: Bilm = None,
+    elmo: ElmoAt = None,
+    elmo_layers: ElmoLayers = None,
+    static: Static = None,
+    tokenizer: TokenizerName = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    seeds: Seeds = 1,
+    resume: Resume = False,
+    finetune: Finetune = False,
+    device: Device = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Train a task model on a frozen biLM; `evaluate` and `predict` read RUN.
+
+    The baseline is the same command with --elmo none, which needs no --model. The score is that
+    of the development data, by the best epoch of each seed.
+    """
+    from ..tasks.run import train_task
+
+    changes = list(settings or [])
+    for name, value in (
+        ("elmo.place", elmo),
+        ("elmo.layers", elmo_layers),
+        ("tokenizer", tokenizer),
+        ("elmo.finetune", "true" if finetune else None),
+    ):
+        if value is not None:
+            changes.append(f"{name}={value}")
+    resolved = _resolve(task, config).override(*changes)
+    summary = train_task(
+        task,
+        train,
+        dev,
+        model,
+        output,
+        resolved,
+        seeds=seeds,
+        static=static,
+        resume=resume,
+        device=device,
+        on_row=None if quiet else _say_row,
+    )
+    name = summary["metric"]
+    scores = ", ".join(f"{result['dev'][name]:.4f}" for result in summary["seeds"])
+    print(f"{output}: dev {name} {summary['mean']:.4f} ± {summary['deviation']:.4f} ({scores})")
+
+
+def _resolve(task: str, path: str | None) -> "TaskConfig":
+    """The task's settings, with the file's on top."""
+    from ..tasks.registry import find_task
+
+    kind = find_task(task).config_class
+    values = kind().to_dict()
+    if path is not None:
+        apply_file(values, path)
+    return kind.from_dict(values, path or task)
+
+
+def _say_row(row: dict[str, Any]) -> None:
+    scores = "  ".join(
+        f"{name} {value:.4f}" for name, value in row["dev"].items() if isinstance(value, float)
+    )
+    best = "  (best)" if row["is_best"] else ""
+    say(
+        f"seed {row['seed']}  epoch {row['epoch']}  loss {row['loss']:.4f}  dev {scores}  "
+        f"{row['seconds']:.1f} s{best}"
+    )

@@ -1,0 +1,95 @@
+"""Sentiment, intent and their like as a task: labelled texts in, accuracy out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..errors import ConfigError, FormatError
+from ..io.files import read_lines
+from ..text.reader import Reader
+from .bcn import Bcn
+from .config import BcnConfig, TaskConfig
+from .data.examples import LabelledText
+from .data.labelled import read_jsonl, read_trees, read_tsv
+from .embedding import TaskEmbedding
+from .task import Facts, Metrics
+
+
+class SentimentTask:
+    """One label a text: PTB trees with their labels, TSV or JSON lines."""
+
+    name: ClassVar[str] = "sentiment"
+    metric: ClassVar[str] = "accuracy"
+    config_class: ClassVar[type[TaskConfig]] = BcnConfig
+
+    def read(
+        self, path: Path, config: TaskConfig, reader: Reader, *, is_training: bool
+    ) -> list[LabelledText]:
+        """The texts of a file; of trees, also the phrases inside if they are to be learned."""
+        assert isinstance(config, BcnConfig)
+        match _first_character(path):
+            case "(":
+                return _read_trees(path, config, is_training)
+            case "{":
+                return read_jsonl(path, reader.tokens, text=config.text, label=config.label)
+        if config.text_column is not None and config.label_column is not None:
+            text, label = config.text_column, config.label_column
+            return read_tsv(path, reader.tokens, text=text, label=label)
+        return read_tsv(path, reader.tokens, text=config.text, label=config.label)
+
+    def example(self, line: str, reader: Reader) -> LabelledText:
+        """The tokens of a line, without a label."""
+        return LabelledText(tuple(reader.tokens(line)), "")
+
+    def sentences(self, example: LabelledText) -> list[Sequence[str]]:
+        """The text itself."""
+        return [example.tokens]
+
+    def facts(self, examples: Sequence[LabelledText]) -> Facts:
+        """The labels."""
+        labels = sorted({example.label for example in examples})
+        if len(labels) < 2:
+            raise FormatError(
+                f"the training data have one label only ({''.join(labels)!r}): nothing to learn"
+            )
+        return {"labels": labels}
+
+    def model(self, config: TaskConfig, facts: Facts, embedding: TaskEmbedding) -> Bcn:
+        """A new network."""
+        assert isinstance(config, BcnConfig)
+        return Bcn(config, embedding, facts["labels"])
+
+    def score(
+        self, examples: Sequence[LabelledText], predictions: Sequence[dict[str, Any]]
+    ) -> Metrics:
+        """The share of right labels."""
+        from .metrics import accuracy
+
+        gold = [example.label for example in examples]
+        return {"accuracy": accuracy(gold, [p["label"] for p in predictions])}
+
+    def row(self, example: LabelledText, prediction: dict[str, Any]) -> dict[str, Any]:
+        """The label and the probabilities of all."""
+        return prediction
+
+    def text(self, example: LabelledText, prediction: dict[str, Any]) -> str:
+        """The label, then each label's probability, by tabs."""
+        shares = (f"{label}={p:.4f}" for label, p in prediction["probabilities"].items())
+        return "\t".join([prediction["label"], *shares])
+
+
+def _read_trees(path: Path, config: BcnConfig, is_training: bool) -> list[LabelledText]:
+    whole = read_trees(path)
+    if not (is_training and config.phrases):
+        return whole
+    phrases = read_trees(path, phrases=True)
+    long = [p for p in phrases if len(p.tokens) >= config.min_phrase]
+    # Most short phrases occur many times, with the same label.
+    return list(dict.fromkeys([*whole, *long]))
+
+
+def _first_character(path: Path) -> str:
+    for line in read_lines(path):
+        if line.strip():
+            return line.strip()[0]
+    raise ConfigError(f"{path} is empty; expected labelled texts")

@@ -1,0 +1,175 @@
+"""What a task run is made of: where ELMo goes, the other inputs, the model, the training.
+
+The defaults are the paper's, at sizes that two processor cores train in minutes.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ..config import Config, one_of, within
+from ..errors import ConfigError
+
+Place: TypeAlias = Literal["none", "input", "output", "both"]
+
+PLACES: tuple[Place, ...] = ("none", "input", "output", "both")
+LAYERS = ("mix", "top", "average", *map(str, range(10)))
+_MANY = 1 << 40
+_WIDE = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ElmoPlace(Config):
+    """Where ELMo enters the task model, and how (paper, equation 1 and section 3.3)."""
+
+    place: Place = "input"
+    """`input` for [x; ELMo], `output` for [h; ELMo], `both`, each with its own mix, or `none`."""
+    layers: str = "mix"
+    """`mix` learns the weights; `top`, `average` or a number is fixed. γ is learned in any case."""
+    l2: float = 0.001
+    """λ‖s‖² in the loss: 1 keeps the mix near the average, 0.001 frees it."""
+    layer_norm: bool = False
+    dropout: float = 0.5
+    finetune: bool = False
+    """Train the biLM, too; nothing is computed in advance then."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", str(self.layers))  # a setting's 1 is a number
+        one_of("place", self.place, PLACES)
+        one_of("layers", self.layers, LAYERS)
+        share(self, "dropout")
+        if not self.l2 >= 0:
+            raise ConfigError(f"l2={self.l2}: expected 0 or more")
+
+    @property
+    def at_input(self) -> bool:
+        """Whether the model reads [x; ELMo]."""
+        return self.place in ("input", "both")
+
+    @property
+    def at_output(self) -> bool:
+        """Whether the model reads [h; ELMo]."""
+        return self.place in ("output", "both")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WordsConfig(Config):
+    """The context-free x_k of a task: word vectors, and the task's own character CNN."""
+
+    dim: int = 100
+    """Width of learned word vectors where no static ones are given; 0 for none."""
+    min_count: int = 2
+    """Rarer training words get the learned vector of unknown ones."""
+    tune_static: bool = False
+    """Train the given static vectors on, too."""
+    lowercase: bool = True
+    """Learned word vectors do not see capitals; the characters do."""
+    char_dim: int = 16
+    char_filters: int = 128
+    """Number of filters; 0 for no character CNN."""
+    char_width: int = 3
+    max_characters: int = 50
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        share(self, "dropout")
+        within(self, 0, _WIDE, "dim", "char_filters")
+        within(self, 1, _WIDE, "char_dim", "char_width", "min_count")
+        within(self, 3, 1000, "max_characters")
+        if self.char_width > self.max_characters:
+            raise ConfigError(f"char_width={self.char_width}: words have {self.max_characters}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainConfig(Config):
+    """Adam with clipped gradients, until the development data get no better."""
+
+    lr: float = 1e-3
+    batch_size: int = 32
+    epochs: int = 50
+    patience: int = 8
+    """Epochs without a better score before the run ends; 0 for never."""
+    halve_after: int = 3
+    """Epochs without a better score before the learning rate is halved; 0 for never."""
+    clip_norm: float = 5.0
+    weight_decay: float = 0.0
+    bilm_lr: float = 1e-4
+    """Learning rate of a biLM that is trained, too."""
+    cache_mb: int = 1024
+    """Memory for the layers of the biLM; more go to disk."""
+    fraction: float = 1.0
+    """Share of the training examples to learn from, drawn at random."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        within(self, 1, _MANY, "batch_size", "epochs")
+        within(self, 0, _MANY, "patience", "halve_after", "seed", "cache_mb")
+        for name in ("lr", "clip_norm", "bilm_lr"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name}={getattr(self, name)}: expected a positive number")
+        if not 0 < self.fraction <= 1:
+            raise ConfigError(f"fraction={self.fraction}: expected more than 0, at most 1")
+        if not self.weight_decay >= 0:
+            raise ConfigError(f"weight_decay={self.weight_decay}: expected 0 or more")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskConfig(Config):
+    """What the configurations of all tasks share."""
+
+    elmo: ElmoPlace = field(default_factory=ElmoPlace)
+    words: WordsConfig = field(default_factory=WordsConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    tokenizer: str | None = None
+    """For text that has no tokens yet; by default the biLM's own, or `regex` without one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NerConfig(TaskConfig):
+    """The biLSTM-CRF tagger: two biLSTM layers over [x; ELMo], then a CRF."""
+
+    elmo: ElmoPlace = field(default_factory=lambda: ElmoPlace(l2=0.1))
+    lstm_dim: int = 200
+    lstm_layers: int = 2
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        within(self, 1, _WIDE, "lstm_dim", "lstm_layers")
+        share(self, "dropout")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BcnConfig(TaskConfig):
+    """The biattentive classification network (McCann et al. 2017) of a single sentence."""
+
+    elmo: ElmoPlace = field(default_factory=lambda: ElmoPlace(place="both"))
+    words: WordsConfig = field(default_factory=lambda: WordsConfig(char_filters=0, dropout=0.25))
+    train: TrainConfig = field(default_factory=lambda: TrainConfig(batch_size=64, epochs=20))
+    dim: int = 150
+    """Width of the feed-forward layer and of each direction of the biLSTMs; 300 in the paper."""
+    maxout_pieces: int = 4
+    reduction: int = 2
+    """Each maxout layer is so many times narrower than what it reads."""
+    dropout: float = 0.2
+    phrases: bool = True
+    """Train on the labelled phrases of a treebank, too."""
+    min_phrase: int = 1
+    """Shortest phrase, in tokens, to train on."""
+    text: str = "text"
+    """Name of the text in the header of a TSV file, or in a JSON line."""
+    label: str = "label"
+    text_column: int | None = None
+    """Number of the text's column, from 0, in a TSV file that has no header."""
+    label_column: int | None = None
+
+    def __post_init__(self) -> None:
+        within(self, 1, _WIDE, "dim", "maxout_pieces", "reduction", "min_phrase")
+        share(self, "dropout")
+        if (self.text_column is None) != (self.label_column is None):
+            raise ConfigError("text_column and label_column: expected both or neither")
+
+
+def share(config: object, *names: str) -> None:
+    """Refuse a configuration whose fields `names` are not all of 0 up to 1."""
+    for name in names:
+        if not 0 <= getattr(config, name) < 1:
+            raise ConfigError(f"{name}={getattr(config, name)}: expected 0 or more, below 1")

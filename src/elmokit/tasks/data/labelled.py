@@ -1,0 +1,190 @@
+"""Texts with a label or a score: sentiment trees, tab-separated tables, JSON lines, pairs."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...errors import ConfigError, FormatError, InputError
+from ...io.files import read_lines
+from .examples import LabelledText, ScoredPair
+
+_TREE_TOKEN = re.compile(r"[()]|[^()\s]+")
+_TREE_LABELS = ("0", "1", "2", "3", "4")
+# What the treebank had to write otherwise; a biLM has read it as people do.
+_ESCAPED = {"-LRB-": "(", "-RRB-": ")", "``": '"', "''": '"'}
+
+
+def read_trees(path: Path | str, *, phrases: bool = False) -> list[LabelledText]:
+    """The sentences of a file of sentiment trees, one a line, with the labels "0" to "4".
+
+    Brackets, quotes and slashes come as people write them: `-LRB-` as `(`, an opening or closing
+    quote as `"`, an escaped slash without its backslash.
+
+    Args:
+        path: The file, plain or compressed.
+        phrases: Also every distinct phrase of the trees, after the sentences: for training.
+    """
+    trees = [_parse_tree(line, f"{path}, line {number}") for number, line in _filled(path)]
+    sentences = [tree[-1] for tree in trees]
+    if not phrases:
+        return sentences
+    inner = dict.fromkeys(phrase for tree in trees for phrase in tree[:-1])
+    known = set(sentences)
+    return sentences + [phrase for phrase in inner if phrase not in known]
+
+
+def read_tsv(
+    path: Path | str, tokenizer: Callable[[str], list[str]], *, text: str | int, label: str | int
+) -> list[LabelledText]:
+    """The texts of a tab-separated table; quotation marks are text like any other.
+
+    Args:
+        path: The file, plain or compressed.
+        tokenizer: Text → tokens.
+        text: The column of the texts: its name, or its number from 0.
+        label: The column of the labels, likewise. If either is a name, the first line is a header.
+    """
+    examples = []
+    for where, (words, name) in _table(path, text, label):
+        if not name.strip():
+            raise FormatError(f"{where}: the label is empty")
+        examples.append(LabelledText(_tokens(tokenizer, words, where), name.strip()))
+    return examples
+
+
+def read_jsonl(
+    path: Path | str, tokenizer: Callable[[str], list[str]], *, text: str, label: str
+) -> list[LabelledText]:
+    """The texts of a file with one JSON object a line; a label may be text or a whole number."""
+    examples = []
+    for number, line in _filled(path):
+        where = f"{path}, line {number}"
+        record = _json_object(line, where)
+        words = _field(record, text, (str,), where)
+        name = str(_field(record, label, (str, int), where))
+        if not name.strip():
+            raise FormatError(f"{where}: the label is empty")
+        examples.append(LabelledText(_tokens(tokenizer, words, where), name))
+    return examples
+
+
+def read_pairs(path: Path | str, tokenizer: Callable[[str], list[str]]) -> list[ScoredPair]:
+    """The pairs of a similarity table, whose header has score, sentence1 and sentence2."""
+    pairs = []
+    for where, (first, second, score) in _table(path, "sentence1", "sentence2", "score"):
+        sides = _tokens(tokenizer, first, where), _tokens(tokenizer, second, where)
+        pairs.append(ScoredPair(*sides, _number(score, where)))
+    return pairs
+
+
+def _filled(path: Path | str) -> list[tuple[int, str]]:
+    """The lines that are not blank, with their numbers."""
+    lines = [(i, line) for i, line in enumerate(read_lines(path), start=1) if line.strip()]
+    if not lines:
+        raise InputError(f"{path} is empty")
+    return lines
+
+
+def _tokens(tokenizer: Callable[[str], list[str]], text: str, where: str) -> tuple[str, ...]:
+    tokens = tuple(tokenizer(text))
+    if not tokens:
+        raise FormatError(f"{where}: the text is empty; leave the line out")
+    return tokens
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise FormatError(f"{where}: the score {text!r:.40} is not a number")
+    return value
+
+
+def _table(path: Path | str, *columns: str | int) -> Iterator[tuple[str, list[str]]]:
+    """The values of some columns, row by row, each with its place for errors."""
+    lines = _filled(path)
+    header: list[str] = []
+    where = f"{path}, line {lines[0][0]}"
+    if any(isinstance(column, str) for column in columns):
+        header = [name.strip() for name in lines.pop(0)[1].split("\t")]
+        if not lines:
+            raise InputError(f"{path} has a header and nothing else")
+    numbers = [_column(column, header, where) for column in columns]
+    width = len(header or lines[0][1].split("\t"))
+    if not all(0 <= column < width for column in numbers):
+        raise ConfigError(f"column {max(numbers)}: {path} has {width} columns, from 0")
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        values = line.split("\t")
+        if len(values) != width:
+            raise FormatError(f"{where}: found {len(values)} of {width} columns")
+        yield where, [values[column] for column in numbers]
+
+
+def _column(column: str | int, header: Sequence[str], where: str) -> int:
+    if isinstance(column, int):
+        return column
+    if column not in header:
+        names = ", ".join(header)
+        raise FormatError(f"{where}: there is no column {column!r}; found {names:.200}")
+    return header.index(column)
+
+
+def _json_object(line: str, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"{where}: not JSON ({e})") from e
+    if not isinstance(record, dict):
+        raise FormatError(f"{where}: expected a JSON object, found {line!r:.40}")
+    return record
+
+
+def _field(record: dict[str, Any], name: str, kinds: tuple[type, ...], where: str) -> Any:
+    if name not in record:
+        raise FormatError(
+            f"{where}: the field {name!r} is missing; found {', '.join(map(repr, record)):.200}"
+        )
+    if type(record[name]) not in kinds:
+        kind = " or ".join(k.__name__ for k in kinds)
+        raise FormatError(f"{where}: {name}={record[name]!r:.40}; expected {kind}")
+    return record[name]
+
+
+def _parse_tree(line: str, where: str) -> list[LabelledText]:
+    """The phrases of a tree, each after those that it is made of; the sentence is the last."""
+    phrases: list[LabelledText] = []
+    open_nodes: list[tuple[str, list[str]]] = []
+    tokens: list[str] = []
+    parts = iter(_TREE_TOKEN.findall(line))
+    closed = False
+    for part in parts:
+        if closed or (part != "(" and not open_nodes):
+            raise FormatError(f"{where}: {part!r:.40} stands outside the tree")
+        if part == "(":
+            label = next(parts, "the end")
+            if label not in _TREE_LABELS:
+                raise FormatError(f"{where}: the label {label!r:.40} is not one of 0..4")
+            open_nodes.append((label, []))
+        elif part == ")":
+            label, tokens = open_nodes.pop()
+            if not tokens:
+                raise FormatError(f"{where}: a phrase without words")
+            phrases.append(LabelledText(tuple(tokens), label))
+            if open_nodes:
+                open_nodes[-1][1].extend(tokens)
+            closed = not open_nodes
+        else:
+            open_nodes[-1][1].append(_unescaped(part))
+    if not closed:
+        raise FormatError(f"{where}: the tree does not close; {len(open_nodes)} `)` are missing")
+    return phrases
+
+
+def _unescaped(word: str) -> str:
+    return _ESCAPED.get(word, word.replace("\\/", "/").replace("\\*", "*"))

@@ -1,0 +1,169 @@
+"""The layers of the biLM for a task model: computed once a sentence, kept in float16.
+
+A frozen biLM gives a sentence the same layers in every epoch. They are kept in memory up to a
+bound, beyond it in a file on disk that the system maps into memory.
+"""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..layers import Layers, layer_weights
+from ..model import Elmo
+from ..text.groups import grouped
+
+Tokens: TypeAlias = Sequence[str]
+Half: TypeAlias = NDArray[np.float16]
+
+AT_ONCE = 1 << 15
+"""Tokens whose layers are in memory while the rest goes to disk."""
+
+
+class LayerSource(Protocol):
+    """Where a task model gets the layers of the biLM from."""
+
+    dim: int
+    num_layers: int
+
+    def prepare(self, sentences: Iterable[Tokens]) -> None:
+        """Compute what can be computed in advance."""
+        ...
+
+    def layers(self, sentences: Sequence[Tokens]) -> Tensor:
+        """The layers of a batch, (L, B, T, D), zero where the shorter sentences end."""
+        ...
+
+
+class _Place(NamedTuple):
+    """Where the layers of a sentence are: rows of a block."""
+
+    block: int
+    start: int
+
+
+class FrozenLayers:
+    """The layers of a frozen biLM.
+
+    Args:
+        elmo: The model; its weights must not change any more.
+        layers: `mix` keeps all layers; `top`, `average` or a number only that one.
+        max_bytes: Memory for layers; what does not fit goes to disk.
+        folder: Where the file for the rest goes; by default the system's temporary folder.
+        is_cached: False computes the layers anew each time, rounded alike.
+    """
+
+    def __init__(
+        self,
+        elmo: Elmo,
+        layers: str = "mix",
+        *,
+        max_bytes: int = 1 << 30,
+        folder: Path | None = None,
+        is_cached: bool = True,
+    ) -> None:
+        self.elmo = elmo
+        self.wanted = chosen_layers(layers, elmo.num_layers)
+        self.num_layers = elmo.num_layers if self.wanted == "all" else 1
+        self.dim = elmo.dim
+        self.is_cached = is_cached
+        self.max_bytes, self.folder = max_bytes, folder
+        self._blocks: list[Half] = []
+        self._places: dict[tuple[str, ...], _Place] = {}
+        self._used = 0
+
+    @property
+    def num_sentences(self) -> int:
+        """Distinct sentences whose layers are kept."""
+        return len(self._places)
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether some of the layers did not fit into memory."""
+        return any(isinstance(block, np.memmap) for block in self._blocks)
+
+    def prepare(self, sentences: Iterable[Tokens]) -> None:
+        """Compute the layers of all sentences that are not there yet."""
+        if not self.is_cached:
+            return
+        distinct = dict.fromkeys(map(tuple, sentences))
+        missing = [s for s in distinct if s not in self._places]
+        if not missing:
+            return
+        block = self._new_block(sum(map(len, missing)))
+        start = 0
+        for sentence, vectors in zip(missing, self._computed(missing), strict=True):
+            block[start : start + len(sentence)] = vectors
+            self._places[sentence] = _Place(len(self._blocks), start)
+            start += len(sentence)
+        self._blocks.append(block)
+
+    def layers(self, sentences: Sequence[Tokens]) -> Tensor:
+        """The layers of a batch, (L, B, T, D), zero where the shorter sentences end."""
+        keys = list(map(tuple, sentences))
+        self.prepare(keys)
+        found = map(self._kept, keys) if self.is_cached else self._computed(keys)
+        longest = max(map(len, keys), default=0)
+        batch = np.zeros((len(keys), longest, self.num_layers, self.dim), np.float32)
+        for row, vectors in zip(batch, found, strict=True):
+            row[: len(vectors)] = vectors
+        return torch.from_numpy(batch).permute(2, 0, 1, 3).to(self.elmo.device)
+
+    def _kept(self, sentence: tuple[str, ...]) -> Half:
+        block, start = self._places[sentence]
+        return self._blocks[block][start : start + len(sentence)]
+
+    def _computed(self, sentences: Sequence[tuple[str, ...]]) -> Iterator[Half]:
+        """The layers of each sentence, (T, L, D), in float16."""
+        for window in grouped(sentences, len, max_items=1 << 14, max_size=AT_ONCE):
+            vectors = self.elmo.embed(
+                [list(s) for s in window], layers=self.wanted, show_progress_bar=False
+            )
+            for v in vectors:
+                yield np.moveaxis(v.reshape(self.num_layers, -1, self.dim), 0, 1).astype(np.float16)
+
+    def _new_block(self, num_tokens: int) -> Half:
+        shape = (num_tokens, self.num_layers, self.dim)
+        num_bytes = 2 * num_tokens * self.num_layers * self.dim
+        if self._used + num_bytes <= self.max_bytes or not num_bytes:
+            self._used += num_bytes
+            return np.empty(shape, np.float16)
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        # Without a name from the start: it goes with the last array that reads it.
+        with tempfile.TemporaryFile(prefix="elmokit-", dir=self.folder) as file:
+            return np.memmap(file, np.float16, "w+", shape=shape)
+
+
+class TunedLayers:
+    """The layers of a biLM that is trained with the task, with their gradients."""
+
+    def __init__(self, elmo: Elmo, layers: str = "mix") -> None:
+        self.elmo = elmo
+        self.wanted = chosen_layers(layers, elmo.num_layers)
+        self.num_layers = elmo.num_layers if self.wanted == "all" else 1
+        self.dim = elmo.dim
+
+    def prepare(self, sentences: Iterable[Tokens]) -> None:
+        """Nothing can be computed in advance."""
+
+    def layers(self, sentences: Sequence[Tokens]) -> Tensor:
+        """The layers of a batch, (L, B, T, D), zero where the shorter sentences end."""
+        layers = self.elmo([list(s) for s in sentences]).layers
+        weights = layer_weights(self.wanted, self.elmo.num_layers).to(layers)
+        chosen: Tensor = torch.tensordot(weights, layers, dims=1)
+        return chosen
+
+
+def chosen_layers(layers: str, num_layers: int) -> Layers:
+    """What `Elmo.embed` calls the layers that a task asks for."""
+    if layers == "mix":
+        return "all"
+    wanted: Layers = int(layers) if layers.isdigit() else layers
+    layer_weights(wanted, num_layers)  # an error for a layer that there is not
+    return wanted

@@ -1,0 +1,84 @@
+"""The folder of a task run.
+
+RUN/
+    task.json                 task, resolved settings, biLM, data, what the model knows of them
+    words.txt, words.safetensors    rows of the word table, and their vectors where static
+    metrics.json              scores of each seed on the development data, mean and deviation
+    weights.json, weights.png       learned layer weights
+    seed-1/model.safetensors  best model of a seed
+    seed-1/bilm/              its biLM, where that was trained, too
+    seed-1/metrics.json       its scores; there once it is finished
+    seed-1/log.jsonl          its epochs
+    seed-1/checkpoint.safetensors   to go on from, while it is not finished
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from ..errors import FileError, FormatError
+from ..io.files import read_lines, whole_file
+from .words import WordTable
+
+VERSION = 1
+
+
+def is_task_run(folder: str | Path) -> bool:
+    """Whether a folder is that of a task run."""
+    return (Path(folder) / "task.json").is_file()
+
+
+def seed_folder(run: Path, seed: int) -> Path:
+    """Where the results of one seed are."""
+    return run / f"seed-{seed}"
+
+
+def save_words(run: Path, table: WordTable | None) -> None:
+    """Write the word table of a run."""
+    if table is None:
+        return
+    with whole_file(run / "words.txt") as temporary:
+        temporary.write_text("".join(f"{word}\n" for word in table.words), encoding="utf-8")
+    if table.matrix is not None:
+        with whole_file(run / "words.safetensors") as temporary:
+            save_file({"vectors": torch.from_numpy(np.ascontiguousarray(table.matrix))}, temporary)
+
+
+def load_words(run: Path) -> WordTable | None:
+    """The word table that `save_words` wrote."""
+    if not (run / "words.txt").is_file():
+        return None
+    words = list(read_lines(run / "words.txt"))
+    vectors = run / "words.safetensors"
+    matrix = _tensors(vectors)["vectors"].numpy() if vectors.is_file() else None
+    if matrix is not None and len(matrix) != len(words):
+        raise FormatError(f"{vectors} has {len(matrix)} vectors, but words.txt {len(words)} words")
+    return WordTable(words, matrix)
+
+
+def save_model(path: Path, model: nn.Module) -> None:
+    """Write the weights of a task model."""
+    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    with whole_file(path) as temporary:
+        save_file(tensors, temporary)
+
+
+def load_model(path: Path, model: nn.Module) -> None:
+    """Read the weights that `save_model` wrote."""
+    try:
+        model.load_state_dict(_tensors(path))
+    except RuntimeError as e:
+        raise FormatError(f"{path} does not fit the settings in task.json: {e}") from e
+
+
+def _tensors(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(path)
+    except FileNotFoundError as e:
+        raise FileError(f"{path} is missing; get a complete copy of the run") from e
+    except (SafetensorError, OSError, ValueError) as e:
+        raise FormatError(f"{path} is not a readable safetensors file ({e})") from e

@@ -1,0 +1,126 @@
+"""A trained task model, ready to predict and to be scored."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import FileError, FormatError, InputError
+from ..io.files import json_field, read_json
+from ..text.reader import Reader
+from .batch import TokenReader
+from .config import TaskConfig
+from .features import FrozenLayers, LayerSource
+from .folder import VERSION, is_task_run, load_model, load_words, seed_folder
+from .registry import find_task
+from .run import new_model
+from .source import load_bilm, reload_bilm
+from .task import Example, Metrics, Task, TaskModel
+from .trainer import predict
+
+
+class TrainedTask:
+    """A task, its model and everything that the model reads."""
+
+    def __init__(
+        self, task: Task, config: TaskConfig, model: TaskModel, read: TokenReader, reader: Reader
+    ) -> None:
+        self.task, self.config, self.model, self.read = task, config, model, read
+        self.reader = reader
+
+    def evaluate(self, path: str | Path) -> Metrics:
+        """The scores on a file, and the number of examples."""
+        examples = self.task.read(Path(path), self.config, self.reader, is_training=False)
+        kept = [e for e in examples if self._has_words(e)]
+        if not kept:
+            raise InputError(f"{path} has no examples")
+        return {**self.task.score(kept, self.predict(kept)), "examples": len(kept)}
+
+    def predict(self, examples: Sequence[Example]) -> list[Any]:
+        """What the model says about each example; None about one without words."""
+        real = [i for i, example in enumerate(examples) if self._has_words(example)]
+        found = predict(
+            self.task,
+            self.model,
+            self.read,
+            [examples[i] for i in real],
+            self.config.train.batch_size,
+        )
+        predictions: list[Any] = [None] * len(examples)
+        for i, prediction in zip(real, found, strict=True):
+            predictions[i] = prediction
+        return predictions
+
+    def predict_texts(self, texts: Iterable[str]) -> list[tuple[Example, Any]]:
+        """Each text as an example, and what the model says about it."""
+        examples = [self.task.example(text, self.reader) for text in texts]
+        return list(zip(examples, self.predict(examples), strict=True))
+
+    def _has_words(self, example: Example) -> bool:
+        return all(map(len, self.task.sentences(example)))
+
+
+def load_task(
+    run: str | Path,
+    *,
+    model: str | Path | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+) -> TrainedTask:
+    """The trained model of a run folder.
+
+    Args:
+        run: Folder that `train_task` wrote.
+        model: Where the biLM is now; by default where it was.
+        seed: Which of the seeds; by default the best on the development data.
+        device: Any torch device.
+    """
+    folder = Path(run)
+    if not is_task_run(folder):
+        raise FileError(f"{folder} is no task run: it has no task.json; make one: elmokit train")
+    where = folder / "task.json"
+    card = read_json(where)
+    if card.get("format_version") != VERSION:
+        raise FormatError(f"{where}: format_version={card.get('format_version')!r}, not {VERSION}")
+    task = find_task(json_field(card, "task", str, where=str(where)))
+    config = task.config_class.from_dict(card["config"], str(where))
+    if seed is None:
+        seed = _best_seed(folder)
+    place = seed_folder(folder, seed)
+    source, reader, where_to = _source(folder, place, card, config, model, device)
+    table = load_words(folder)
+    trained = new_model(task, config, card["facts"], table, source, seed)
+    load_model(place / "model.safetensors", trained)
+    read = TokenReader(config.words, table, source, where_to)
+    return TrainedTask(task, config, trained.to(where_to).eval(), read, reader)
+
+
+def _source(
+    folder: Path,
+    place: Path,
+    card: dict[str, Any],
+    config: TaskConfig,
+    model: str | Path | None,
+    device: str | None,
+) -> tuple[LayerSource | None, Reader, torch.device]:
+    """The layers of the run's biLM, its tokenizer, and where the model goes."""
+    if card["model"] is None:
+        return None, Reader(config.tokenizer or "regex"), torch.device(device or "cpu")
+    if config.elmo.finetune:
+        elmo = load_bilm(place / "bilm", tokenizer=config.tokenizer, device=device)
+    else:
+        name = str(model) if model is not None else card["model"]["source"]
+        expected = card["model"]["fingerprint"]
+        elmo = reload_bilm(folder, name, expected, config.tokenizer, device)
+    return FrozenLayers(elmo, config.elmo.layers, is_cached=False), elmo.reader, elmo.device
+
+
+def _best_seed(folder: Path) -> int:
+    """The best seed of a finished run; of an unfinished one, the first that has a model."""
+    if (folder / "metrics.json").is_file():
+        where = str(folder / "metrics.json")
+        return int(json_field(read_json(folder / "metrics.json"), "best_seed", int, where=where))
+    for path in sorted(folder.glob("seed-*/model.safetensors")):
+        return int(path.parent.name.removeprefix("seed-"))
+    raise FileError(f"{folder} has no model yet; train it with: elmokit train … --resume")

@@ -1,0 +1,46 @@
+"""The learned layer weights as a picture (as in the paper's Figure 2)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, pstdev
+from typing import Any
+
+from ..io.files import whole_file
+
+COLORS = {"input": "#c60", "output": "#06c"}
+
+
+def draw_weights(mixes: Sequence[dict[str, Any]], path: Path, title: str) -> bool:
+    """Draw softmax(s) by layer and place, its mean over the seeds; False without matplotlib.
+
+    Args:
+        mixes: `TaskEmbedding.layer_weights()` of each seed.
+        path: The PNG file to write.
+        title: What stands above it.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        return False
+    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    places = list(mixes[0])
+    num_layers = len(mixes[0][places[0]]["weights"])
+    width = 0.8 / len(places)
+    for i, place in enumerate(places):
+        columns = list(zip(*(mix[place]["weights"] for mix in mixes), strict=True))
+        gamma = mean(mix[place]["gamma"] for mix in mixes)
+        at = [layer + (i - (len(places) - 1) / 2) * width for layer in range(num_layers)]
+        axes.bar(
+            at, [mean(c) for c in columns], 0.9 * width, yerr=[pstdev(c) for c in columns],
+            color=COLORS[place], ecolor="#555", capsize=3, label=f"{place} (γ = {gamma:.2f})",
+        )  # fmt: skip
+    axes.axhline(1 / num_layers, color="#888", lw=1, ls=":")
+    axes.set(title=title, xlabel="layer of the biLM", ylabel="weight", ylim=(0, 1.05))
+    axes.set_xticks(range(num_layers))
+    axes.legend(frameon=False)
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
+    return True

@@ -1,0 +1,265 @@
+"""Training of a task, from files to a run folder: `train_task` (see `folder.py` for what is in it).
+
+The baseline is the same call with `elmo.place` none.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import ConfigError, FileError, InputError
+from ..io.files import read_json, whole_file, write_json
+from ..io.lock import locked
+from ..model import Elmo
+from ..text.reader import Reader
+from .batch import TokenReader
+from .config import TaskConfig
+from .embedding import TaskEmbedding
+from .features import FrozenLayers, LayerSource, TunedLayers
+from .folder import VERSION, is_task_run, load_words, save_words, seed_folder
+from .picture import draw_weights
+from .registry import find_task
+from .seed import SeedRun
+from .source import fingerprint, load_bilm
+from .task import Example, Task, TaskModel
+from .trainer import Row, Trainer
+from .words import WordTable, word_table
+
+log = logging.getLogger(__name__)
+
+STATIC_BYTES = 256 << 20
+"""Of a larger file of static vectors, a run keeps the words of its data only."""
+
+
+def train_task(
+    task: str,
+    train: str | Path,
+    dev: str | Path,
+    model: str | Path | None,
+    out: str | Path,
+    config: TaskConfig | None = None,
+    *,
+    seeds: int = 1,
+    static: str | Path | None = None,
+    resume: bool = False,
+    device: str | None = None,
+    on_row: Callable[[Row], None] | None = None,
+) -> dict[str, Any]:
+    """Train a task model with one or more seeds; returns what is then in `out/metrics.json`.
+
+    Args:
+        task: `ner` or `sentiment`.
+        train: File to learn from.
+        dev: File that says which epoch is the best.
+        model: The biLM, in any published format; None with `elmo.place` none.
+        out: Folder of the run.
+        config: The settings; by default the task's.
+        seeds: How many models to train, from the seed `train.seed` on.
+        static: File of static word vectors (GloVe, word2vec, fastText).
+        resume: Go on where the run in `out` stopped, if there is one.
+        device: Any torch device; by default a GPU if there is one.
+        on_row: Gets the row of every epoch.
+    """
+    chosen = find_task(task)
+    config = config or chosen.config_class()
+    if not isinstance(config, chosen.config_class):
+        raise ConfigError(f"task {task}: expected a {chosen.config_class.__name__}")
+    if seeds < 1:
+        raise ConfigError(f"seeds={seeds}: expected 1 or more")
+    folder = Path(out)
+    if is_task_run(folder) and not resume:
+        raise FileError(f"{folder} holds a run already; go on with --resume, or choose another")
+    elmo = _bilm(config, model, device)
+    run = _Run(chosen, config, elmo, folder, on_row, device)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".lock", folder):
+        run.read(Path(train), Path(dev), static, str(model) if elmo is not None else None)
+        numbers = [config.train.seed + i for i in range(seeds)]
+        results = [run.train_seed(number) for number in numbers]
+        return run.finish(results)
+
+
+class _Run:
+    """What the seeds of a run share."""
+
+    def __init__(
+        self,
+        task: Task,
+        config: TaskConfig,
+        elmo: Elmo | None,
+        folder: Path,
+        on_row: Callable[[Row], None] | None,
+        device: str | None,
+    ) -> None:
+        self.task, self.elmo, self.folder, self.on_row = task, elmo, folder, on_row
+        name = config.tokenizer or (elmo.config.tokenizer if elmo is not None else "regex")
+        self.config = replace(config, tokenizer=name)
+        self.device = elmo.device if elmo is not None else torch.device(device or "cpu")
+        self.reader = elmo.reader if elmo is not None else Reader(name)
+        self.source: LayerSource | None = None
+        if elmo is not None and not config.elmo.finetune:
+            cache = config.train.cache_mb << 20
+            self.source = FrozenLayers(elmo, config.elmo.layers, max_bytes=cache)
+
+    def read(self, train: Path, dev: Path, static: str | Path | None, source: str | None) -> None:
+        """Read the data, or check that they are those of the run that goes on."""
+        config = self.config
+        self.train = self._examples(train, is_training=True)
+        self.dev = self._examples(dev, is_training=False)
+        if config.train.fraction < 1:
+            number = max(1, round(config.train.fraction * len(self.train)))
+            chance = np.random.default_rng(config.train.seed)
+            kept = sorted(chance.permutation(len(self.train))[:number].tolist())
+            self.train = [self.train[i] for i in kept]
+        self.facts = self.task.facts(self.train)
+        found = {
+            "format_version": VERSION,
+            "task": self.task.name,
+            "config": config.to_dict(),
+            "model": None if self.elmo is None else _card(self.elmo, str(source)),
+            "static": None if static is None else str(static),
+            "train": {"path": str(train), "examples": len(self.train)},
+            "dev": {"path": str(dev), "examples": len(self.dev)},
+            "facts": self.facts,
+        }
+        found = json.loads(json.dumps(found))
+        if is_task_run(self.folder):
+            _check_same(self.folder, read_json(self.folder / "task.json"), found)
+            self.table = load_words(self.folder)
+        else:
+            self.table = word_table(
+                self._sentences(self.train), config.words, _read_static(static, self._words())
+            )
+            save_words(self.folder, self.table)
+            with whole_file(self.folder / "task.json") as temporary:
+                write_json(temporary, found)
+
+    def train_seed(self, seed: int) -> dict[str, Any]:
+        """Train one model, or what is left of it; its scores."""
+        folder = seed_folder(self.folder, seed)
+        if (folder / "metrics.json").is_file():
+            return read_json(folder / "metrics.json")
+        source, tuned = self.source, None
+        if self.elmo is not None and self.config.elmo.finetune:
+            # Each seed starts from the published weights.
+            checkpoint = self.elmo.to_checkpoint()
+            checkpoint.tensors = {name: t.clone() for name, t in checkpoint.tensors.items()}
+            tuned = Elmo.from_checkpoint(checkpoint, device=str(self.device), requires_grad=True)
+            source = TunedLayers(tuned, self.config.elmo.layers)
+        elif source is not None:
+            source.prepare(self._sentences(self.train))
+            source.prepare(self._sentences(self.dev))
+        model = new_model(self.task, self.config, self.facts, self.table, source, seed)
+        read = TokenReader(self.config.words, self.table, source, self.device)
+        bilm = None if tuned is None else tuned.bilm
+        trainer = Trainer(self.task, model.to(self.device), read, self.config.train, seed, bilm)
+        return SeedRun(folder, trainer, tuned, self.on_row).run(self.train, self.dev)
+
+    def finish(self, results: list[dict[str, Any]]) -> dict[str, Any]:
+        """Write what all seeds came to."""
+        metric = self.task.metric
+        scores = [float(result["dev"][metric]) for result in results]
+        summary = {
+            "task": self.task.name,
+            "metric": metric,
+            "mean": mean(scores),
+            "deviation": stdev(scores) if len(scores) > 1 else 0.0,
+            "best_seed": results[int(np.argmax(scores))]["seed"],
+            "seeds": results,
+        }
+        mixes = {f"seed-{result['seed']}": result["mixes"] for result in results}
+        for name, value in (("metrics.json", summary), ("weights.json", mixes)):
+            with whole_file(self.folder / name) as temporary:
+                write_json(temporary, value)
+        all_mixes = [result["mixes"] for result in results if result["mixes"]]
+        if all_mixes and not draw_weights(all_mixes, self.folder / "weights.png", self.task.name):
+            log.info("no weights.png: install matplotlib (elmokit[plot])")
+        return summary
+
+    def _examples(self, path: Path, *, is_training: bool) -> list[Example]:
+        examples = self.task.read(path, self.config, self.reader, is_training=is_training)
+        kept = [e for e in examples if all(map(len, self.task.sentences(e)))]
+        if not kept:
+            raise InputError(f"{path} has no examples")
+        return kept
+
+    def _sentences(self, examples: list[Example]) -> list[Any]:
+        return [s for example in examples for s in self.task.sentences(example)]
+
+    def _words(self) -> set[str]:
+        sentences = self._sentences([*self.train, *self.dev])
+        words = {word for sentence in sentences for word in sentence}
+        return words | {word.lower() for word in words}
+
+
+def new_model(
+    task: Task,
+    config: TaskConfig,
+    facts: dict[str, Any],
+    table: WordTable | None,
+    source: LayerSource | None,
+    seed: int,
+) -> TaskModel:
+    """A model with random weights, the same for the same seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        dims = (0, 0) if source is None else (source.num_layers, source.dim)
+        embedding = TaskEmbedding(config.elmo, config.words, table, *dims)
+        if not embedding.dim:
+            raise ConfigError(
+                "the model reads nothing: expected ELMo at the input, static vectors, "
+                "words.dim or words.char_filters above 0"
+            )
+        return task.model(config, facts, embedding)
+
+
+def _bilm(config: TaskConfig, model: str | Path | None, device: str | None) -> Elmo | None:
+    if config.elmo.place == "none":
+        if config.elmo.finetune:
+            raise ConfigError("elmo.finetune: there is no biLM to train with elmo.place none")
+        return None
+    if model is None:
+        raise ConfigError("no biLM: give a model (--model), or train the baseline (--elmo none)")
+    return load_bilm(model, tokenizer=config.tokenizer, device=device)
+
+
+def _card(elmo: Elmo, source: str) -> dict[str, Any]:
+    path = Path(source).expanduser()
+    return {
+        "source": str(path.resolve()) if path.exists() else source,
+        "fingerprint": fingerprint(elmo),
+        "num_layers": elmo.num_layers,
+        "dim": elmo.dim,
+    }
+
+
+def _read_static(path: str | Path | None, words: set[str]) -> Any:
+    if path is None:
+        return None
+    from .vectors import read_static_vectors
+
+    try:
+        is_large = Path(path).stat().st_size > STATIC_BYTES
+    except OSError as e:
+        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+    if is_large:
+        log.warning("%s is large: the run keeps the words of its training and dev data only", path)
+    return read_static_vectors(path, words if is_large else None)
+
+
+def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    for key, value in now.items():
+        if key == "model" and value and before.get(key):  # the folder of the biLM may move
+            value = value | {"source": before[key]["source"]}
+        if before.get(key) != value:
+            raise ConfigError(
+                f"{folder}: the run has another {key}; resume it as it was started "
+                "(see its task.json), or choose another folder"
+            )

@@ -1,0 +1,103 @@
+"""`elmokit probe` prints tables and JSON, and fails in one line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HOMOGRAPHS = Path(__file__).resolve().parents[2] / "examples" / "data" / "en_homographs.tsv"
+
+
+@pytest.fixture
+def conllu(tmp_path: Path) -> Path:
+    path = tmp_path / "t.conllu"
+    rows = [("the", "DET"), ("dog", "NOUN"), ("runs", "VERB")]
+    rest = "\t_" * 6
+    lines = [f"{i}\t{w}\t_\t{t}{rest}" for i, (w, t) in enumerate(rows, 1)]
+    path.write_text(("\n".join(lines) + "\n\n") * 4, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def wsd(tmp_path: Path) -> list[object]:
+    """Arguments for a word of two senses, one of which is in the training data."""
+    key, other = "bank%1:17:01::", "bank%1:14:00::"
+    tokens = [["the", "the", "DT", []], ["bank", "bank", "NN", [other]]]
+    (tmp_path / "s.jsonl").write_text(json.dumps({"tokens": tokens}) + "\n")
+    (tmp_path / "index.sense").write_text(f"{key} 1 1 9\n{other} 2 2 3\n")
+    folder = tmp_path / "toy"
+    folder.mkdir()
+    word = '<instance id="i" lemma="bank" pos="NOUN">bank</instance>'
+    (folder / "toy.data.xml").write_text(f"<corpus><sentence>{word}</sentence></corpus>")
+    (folder / "toy.gold.key.txt").write_text(f"i {other}\n")
+    options = ["--train", tmp_path / "s.jsonl", "--test", folder]
+    return [*options, "--wordnet", tmp_path / "index.sense"]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    path = tmp_path / "p.tsv"
+    rows = ["id\tscore\tsentence1\tsentence2"]
+    rows += [f"{i}\t{i}.5\tA dog runs .\t{text}" for i, text in enumerate(("No", "A dog", "Dogs"))]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def test_pos(run: Any, model: Path, conllu: Path, tmp_path: Path) -> None:
+    vectors = tmp_path / "v.txt"
+    vectors.write_text("the 1 0\ndog 0 1\n")
+    options = ("--train", conllu, "--dev", conllu, "--static", vectors)
+    result = json.loads(run("probe", "pos", model, *options, "--json").stdout)
+    assert result["accuracy"]["most frequent tag"] == result["accuracy"]["0"] == 1
+    assert result["static_coverage"] == pytest.approx(2 / 3)
+    table = run("probe", "pos", model, *options, "--max-sentences", 2).stdout
+    assert "trained on 2 sentences (6 tokens), scored on 12 tokens" in table
+
+
+def test_wsd(run: Any, model: Path, wsd: list[object]) -> None:
+    result = json.loads(run("probe", "wsd", model, *wsd, "--json").stdout)
+    assert result["f1"]["first sense"] == {"toy": 0, "all": 0}
+    assert result["f1"]["2"] == {"toy": 1, "all": 1}
+    assert "first sense    0.0    0.0" in run("probe", "wsd", model, *wsd).stdout
+
+
+def test_similarity(run: Any, model: Path, pairs: Path) -> None:
+    options = ("--data", pairs, "--pooling", "mean,max")
+    result = json.loads(run("probe", "similarity", model, *options, "--json").stdout)
+    assert list(result["spearman"]) == ["0", "1", "2", "average"]
+    assert result["pairs"] == 3 and result["pooling"] == ["mean", "max"]
+    assert "3 pairs, pooling mean + max" in run("probe", "similarity", model, *options).stdout
+
+
+def test_homographs(run: Any, model: Path) -> None:
+    options = ("--data", HOMOGRAPHS)
+    result = json.loads(run("probe", "homographs", model, *options, "--json").stdout)
+    assert result["accuracy"]["0"]["bank"] == 0.5 and result["occurrences"]["all"] == 80
+    assert run("probe", "homographs", model, *options).stdout.startswith("word ")
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "mention"),
+    [
+        ("pos", ("--train", "no.conllu", "--dev", "no.conllu"), "no.conllu"),
+        ("pos", ("--train", "x", "--dev", "x", "--tag", "tags"), "upos or xpos"),
+        ("wsd", ("--train", "a", "--test", "b", "--wordnet", "no.sense"), "no.sense"),
+        ("similarity", ("--data", "no.tsv"), "no.tsv"),
+        ("similarity", ("--data", HOMOGRAPHS, "--pooling", "sum"), "pooling='sum'"),
+        ("similarity", ("--data", HOMOGRAPHS), "en_homographs.tsv"),
+        ("homographs", ("--data", "no.tsv"), "no.tsv"),
+    ],
+)
+def test_failure_is_one_line(
+    run: Any, model: Path, verb: str, options: tuple[object, ...], mention: str
+) -> None:
+    result = run("probe", verb, model, *options, code=1)
+    assert result.stdout == "" and mention in result.stderr
+    assert result.stderr.startswith("elmokit: ") and result.stderr.count("\n") == 1
+
+
+def test_help_fits_a_terminal(run: Any) -> None:
+    assert "homographs" in run("probe", "--help").stdout
+    for verb in ("pos", "wsd", "similarity", "homographs"):
+        assert all(len(line) <= 80 for line in run("probe", verb, "-h").stdout.splitlines())

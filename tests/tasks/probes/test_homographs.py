@@ -1,0 +1,93 @@
+"""Homographs: leave-one-out, shared ties, spans whatever the tokens, and the tables we ship."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from strategies import assert_refused
+
+from elmokit import Elmo
+from elmokit.tasks.probes import Occurrence, homograph_probe, read_homographs
+from elmokit.tasks.probes.homographs import _vectors, leave_one_out
+from elmokit.tasks.probes.tables import format_table
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "data"
+
+
+def occurrence(marked: str, sense: str, word: str = "bank") -> Occurrence:
+    before, _, rest = marked.partition("[")
+    inside, _, after = rest.partition("]")
+    return Occurrence(word, sense, before + inside + after, len(before), len(before) + len(inside))
+
+
+def test_repeated_contexts_are_told_apart(tiny: Elmo) -> None:
+    items = [occurrence("the river [bank] was wet", "river")] * 3
+    items += [occurrence("my [bank] lends money", "money")] * 3
+    result = homograph_probe(tiny, items)
+    assert result.accuracy["1"] == {"bank": 1, "all": 1}
+    # Without context every occurrence is the same vector: the two senses share the point.
+    assert result.accuracy["0"] == {"bank": 0.5, "all": 0.5}
+    assert result.chance["all"] == 0.5 and result.num_occurrences == {"bank": 6, "all": 6}
+    assert str(result).splitlines()[1].split()[:4] == ["bank", "6", "50.0", "50.0"]
+
+
+def test_an_occurrence_does_not_vote_for_itself() -> None:
+    vectors = np.array([[1, 0], [0, 1], [1, 0.1], [1, 0.2]], np.float32)
+    labels = np.array([0, 0, 1, 1])
+    # Without itself, the first has only [0, 1] on its side and is nearer to the others.
+    assert leave_one_out(vectors, labels).tolist() == [0, 0, 1, 1]
+
+
+def test_vector_is_the_mean_of_the_tokens_that_overlap(tiny: Elmo) -> None:
+    (part,) = _vectors(tiny, [occurrence("see New[York-ers] now", "x")])
+    ((tokens),) = tiny.tokenize_with_offsets("see NewYork-ers now")
+    places = [i for i, t in enumerate(tokens) if t.text not in ("see", "now")]
+    layers = tiny.embed("see NewYork-ers now", layers="all")
+    np.testing.assert_allclose(part[:-1], layers[:, places].mean(axis=1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(part[-1], part[:-1].mean(axis=0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["en_homographs.tsv", "ko_homographs.tsv"])
+def test_our_tables_are_balanced(name: str) -> None:
+    items = read_homographs(EXAMPLES / name)
+    senses = Counter((item.word, item.sense) for item in items)
+    assert len({word for word, _ in senses}) >= 5
+    assert set(senses.values()) <= {8, 10}
+    assert len({item.text for item in items}) == len(items)
+    assert all(item.word in item.text[item.start : item.end].lower() for item in items)
+
+
+@pytest.mark.parametrize(
+    ("line", "mention"),
+    [
+        ("bank\tmoney", "with tabs between"),
+        ("bank\t\tthe [bank]", "with tabs between"),
+        ("bank\tmoney\tthe bank", "one word in brackets"),
+        ("bank\tmoney\t[the] [bank]", "one word in brackets"),
+        ("bank\tmoney\tthe ]bank[", "one word in brackets"),
+        ("bank\tmoney\tthe [ ] bank", "one word in brackets"),
+    ],
+)
+def test_bad_line_is_named(tmp_path: Path, line: str, mention: str) -> None:
+    path = tmp_path / "h.tsv"
+    path.write_text(f"word\tsense\tsentence\n\n{line}\n", encoding="utf-8")
+    assert_refused(lambda: read_homographs(path), "h.tsv, line 3", mention)
+
+
+def test_bad_table_is_refused(tmp_path: Path, tiny: Elmo) -> None:
+    path = tmp_path / "h.tsv"
+    path.write_text("sense\tword\tsentence\n")
+    assert_refused(lambda: read_homographs(path), "h.tsv, line 1: expected the columns word")
+    path.write_text("word\tsense\tsentence\n")
+    assert_refused(lambda: read_homographs(path), "h.tsv is empty")
+    one = occurrence("a [bank]", "river")
+    assert_refused(lambda: homograph_probe(tiny, [one, one]), "'bank' has one sense only")
+    other = occurrence("b [bank]", "money")
+    assert_refused(lambda: homograph_probe(tiny, [one, one, other]), "sense 'money': one sentence")
+    assert_refused(lambda: homograph_probe(tiny, []), "expected words")
+
+
+def test_columns_line_up_in_korean() -> None:
+    lines = format_table(["word", "n"], [["다리", "20"], ["a", "3"]]).splitlines()
+    assert lines == ["word   n", "다리  20", "a      3"]

@@ -1,0 +1,174 @@
+"""Run folders: what is in them, that they repeat, go on, and find their biLM again."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from strategies import assert_refused, make_tiny
+from task_data import bcn_config, ner_config, write_data
+
+from elmokit.tasks.load import load_task
+from elmokit.tasks.run import train_task
+from elmokit.tasks.trainer import Row
+
+SHORT = {"epochs": 3}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A biLM and files."""
+    folder = tmp_path_factory.mktemp("data")
+    make_tiny().save_pretrained(folder / "bilm")
+    tagged, labelled = write_data(folder)
+    (folder / "static.txt").write_text("met 1 0 0\nin 0 1 0\nparis 0 0 1\nBob 1 1 0\n")
+    return {"bilm": folder / "bilm", "ner": tagged, "sentiment": labelled,
+            "static": folder / "static.txt"}  # fmt: skip
+
+
+def start(data: dict[str, Path], out: Path, config: Any, task: str = "ner", **more: Any) -> Any:
+    model = None if config.elmo.place == "none" else data["bilm"]
+    return train_task(task, data[task], data[task], model, out, config, device="cpu", **more)
+
+
+def assert_equal_models(a: Path, b: Path) -> None:
+    first, second = load_file(a / "model.safetensors"), load_file(b / "model.safetensors")
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_folder_and_summary(data: dict[str, Path], tmp_path: Path) -> None:
+    rows: list[Row] = []
+    config = ner_config(SHORT, place="both")
+    summary = start(data, tmp_path / "run", config, seeds=2, on_row=rows.append)
+    assert [(row["seed"], row["epoch"]) for row in rows] == [
+        (1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3),
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text()) == summary
+    scores = [seed["dev"]["f1"] for seed in summary["seeds"]]
+    assert summary["mean"] == pytest.approx(sum(scores) / 2)
+    assert summary["deviation"] == pytest.approx(abs(scores[0] - scores[1]) / 2**0.5)
+    card = json.loads((tmp_path / "run" / "task.json").read_text())
+    assert card["config"]["elmo"]["place"] == "both" and card["config"]["tokenizer"] == "regex"
+    assert card["facts"] == {"types": ["LOC", "PER"]} and card["train"]["examples"] == 20
+    weights = json.loads((tmp_path / "run" / "weights.json").read_text())
+    assert weights["seed-2"].keys() == {"input", "output"}
+    assert (tmp_path / "run" / "weights.png").read_bytes()[:4] == b"\x89PNG"
+    assert not list((tmp_path / "run").glob("**/checkpoint*"))
+    assert_refused(lambda: start(data, tmp_path / "run", config), "holds a run already", "--resume")
+
+
+@pytest.mark.parametrize("task", ["ner", "sentiment"])
+def test_a_loaded_model_scores_as_trained(task: str, data: dict[str, Path], tmp_path: Path) -> None:
+    make = ner_config if task == "ner" else bcn_config
+    summary = start(data, tmp_path / "run", make(SHORT), task, static=data["static"])
+    trained = load_task(tmp_path / "run", device="cpu")
+    metrics = trained.evaluate(data[task])
+    assert metrics.pop("examples") == 20
+    assert metrics == summary["seeds"][0]["dev"]
+    assert trained.read.table is not None and trained.read.table.num_rows == 2 + 4
+    assert "embedding.table.weight" not in load_file(tmp_path / "run/seed-1/model.safetensors")
+    (_, nothing), (example, found) = trained.predict_texts(["", "Bob met Anna ."])
+    assert nothing is None and example.tokens == ("Bob", "met", "Anna", ".")
+    assert len(found) == (4 if task == "ner" else 2)
+
+
+def test_seeds_repeat(data: dict[str, Path], tmp_path: Path) -> None:
+    config = ner_config(SHORT, dropout=0.5)
+    for name in ("a", "b"):
+        torch.manual_seed(len(name) + ord(name))  # chance around a run has no say in it
+        start(data, tmp_path / name, config)
+    assert_equal_models(tmp_path / "a/seed-1", tmp_path / "b/seed-1")
+    other = replace(config, train=replace(config.train, seed=2))
+    start(data, tmp_path / "c", other)
+    first, third = (load_file(next((tmp_path / n).glob("seed-*/model.safetensors"))) for n in "ac")
+    assert not torch.equal(first["scores.weight"], third["scores.weight"])
+
+
+@pytest.mark.parametrize("finetune", [False, True])
+def test_resumed_equals_unbroken(finetune: bool, data: dict[str, Path], tmp_path: Path) -> None:
+    config = ner_config({"epochs": 4, "halve_after": 1}, dropout=0.5, finetune=finetune)
+    start(data, tmp_path / "whole", config, seeds=2)
+
+    def interrupt(row: Row) -> None:
+        if (row["seed"], row["epoch"]) == (2, 2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        start(data, tmp_path / "broken", config, seeds=2, on_row=interrupt)
+    assert (tmp_path / "broken/seed-2/checkpoint.safetensors").is_file()
+    rows: list[Row] = []
+    start(data, tmp_path / "broken", config, seeds=2, resume=True, on_row=rows.append)
+    assert [(row["seed"], row["epoch"]) for row in rows] == [(2, 3), (2, 4)]
+    for seed in ("seed-1", "seed-2"):
+        assert_equal_models(tmp_path / "whole" / seed, tmp_path / "broken" / seed)
+        if finetune:
+            assert_equal_models(
+                tmp_path / "whole" / seed / "bilm", tmp_path / "broken" / seed / "bilm"
+            )
+        logs = [(tmp_path / n / seed / "log.jsonl").read_text() for n in ("whole", "broken")]
+        losses = [[json.loads(line)["loss"] for line in log.splitlines()] for log in logs]
+        assert losses[0] == losses[1] and len(losses[0]) == 4
+
+
+def test_finetuning_changes_the_bilm_of_the_run_only(data: dict[str, Path], tmp_path: Path) -> None:
+    before = load_file(data["bilm"] / "model.safetensors")
+    summary = start(data, tmp_path / "run", ner_config(SHORT, finetune=True))
+    tuned = load_file(tmp_path / "run/seed-1/bilm/model.safetensors")
+    after = load_file(data["bilm"] / "model.safetensors")
+    name = "bilm.forward_lm.layers.0.bias"
+    assert torch.equal(before[name], after[name]) and not torch.equal(before[name], tuned[name])
+    metrics = load_task(tmp_path / "run", device="cpu").evaluate(data["ner"])
+    assert metrics["f1"] == pytest.approx(summary["mean"], abs=0.02)
+
+
+def test_resume_wants_the_same_run(data: dict[str, Path], tmp_path: Path) -> None:
+    start(data, tmp_path / "run", ner_config({"epochs": 1}, place="none"))
+    other = ner_config({"epochs": 1, "lr": 0.5}, place="none")
+    assert_refused(
+        lambda: start(data, tmp_path / "run", other, resume=True), "another config", "task.json"
+    )
+
+
+def test_bilm_that_is_gone_or_another(data: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(data["bilm"], tmp_path / "bilm")
+    moved = data | {"bilm": tmp_path / "bilm"}
+    start(moved, tmp_path / "run", ner_config({"epochs": 1}))
+    expected = load_task(tmp_path / "run", device="cpu").evaluate(data["ner"])
+    shutil.rmtree(tmp_path / "bilm")
+    assert_refused(lambda: load_task(tmp_path / "run"), str(tmp_path / "bilm"), "--model")
+    found = load_task(tmp_path / "run", model=data["bilm"], device="cpu").evaluate(data["ner"])
+    assert found == expected
+    make_tiny(seed=5).save_pretrained(tmp_path / "bilm")
+    assert_refused(lambda: load_task(tmp_path / "run"), "weights differ", "--model")
+
+
+def test_fraction_draws_from_the_training_data_only(data: dict[str, Path], tmp_path: Path) -> None:
+    start(data, tmp_path / "run", ner_config({"epochs": 1, "fraction": 0.25}, place="none"))
+    card = json.loads((tmp_path / "run/task.json").read_text())
+    assert (card["train"]["examples"], card["dev"]["examples"]) == (5, 20)
+
+
+def test_early_stopping(data: dict[str, Path], tmp_path: Path) -> None:
+    config = ner_config({"epochs": 50, "patience": 2, "lr": 1e-9}, place="none")
+    summary = start(data, tmp_path / "run", config)
+    assert (summary["seeds"][0]["epoch"], summary["seeds"][0]["epochs"]) == (1, 3)
+
+
+def test_errors_name_file_and_line(data: dict[str, Path], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.conll"
+    bad.write_text("Bob\tB-PER\nmet\tX\n")
+    config = ner_config(place="none")
+    assert_refused(
+        lambda: train_task("ner", bad, bad, None, tmp_path / "run", config), "bad.conll", "line 2"
+    )
+    assert_refused(lambda: start(data, tmp_path / "x", config, "sentiment"), "BcnConfig")
+    assert_refused(
+        lambda: train_task("ner", bad, bad, None, tmp_path / "run", ner_config()), "--elmo none"
+    )
+    assert_refused(lambda: train_task("nre", bad, bad, None, tmp_path / "run"), "ner, sentiment")
+    assert_refused(lambda: load_task(tmp_path), "no task run", "elmokit train")
