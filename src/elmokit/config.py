@@ -234,8 +234,8 @@ def _literal(text: str) -> Any:
         value = json.loads(text)
     except ValueError:
         return text
-    is_count = isinstance(value, float) and value.is_integer() and "." not in text
-    return int(value) if is_count else value  # 20e6 tokens are a whole number of them
+    is_whole = isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole else value  # 20e6 tokens are a whole number of them
 
 
 def within(config: object, low: int, high: int, *names: str) -> None:
