@@ -6,18 +6,17 @@ from .reader import Reader
 
 def parse_marked(reader: Reader, text: str) -> tuple[list[str], int]:
     """The tokens of a text, without its brackets, and the place of the bracketed one."""
-    before, opening, rest = text.partition("[")
-    inside, closing, after = rest.partition("]")
-    if not opening or not closing or any(mark in inside + after for mark in "[]") or "]" in before:
+    unmarked = split_marked(text)
+    if unmarked is None:
         raise InputError(
             f"query {text!r}: expected exactly one word in brackets, "
             "as in 'He has a [gift] for music'"
         )
-    start = len(before) + len(inside) - len(inside.lstrip())
-    end = start + len(inside.strip())
-    spans = reader.spans(before + inside + after)
+    plain, start, end = unmarked
+    inside = text[text.index("[") + 1 : text.index("]")]
+    spans = reader.spans(plain)
     found = [i for i, token in enumerate(spans) if token.start < end and token.end > start]
-    if not inside.strip() or not found:
+    if start == end or not found:
         raise InputError(f"query {text!r}: there is no word in the brackets")
     if len(found) > 1:
         listed = ", ".join(repr(spans[i].text) for i in found)
@@ -32,3 +31,16 @@ def parse_marked(reader: Reader, text: str) -> tuple[list[str], int]:
             "put the brackets around all of it"
         )
     return [span.text for span in spans], found[0]
+
+
+def split_marked(text: str) -> tuple[str, int, int] | None:
+    """A text without its brackets, and where in it the bracketed word starts and ends.
+
+    The two are equal if only white space is in the brackets. None unless there is one pair.
+    """
+    before, opening, rest = text.partition("[")
+    inside, closing, after = rest.partition("]")
+    if not opening or not closing or any(mark in inside + after for mark in "[]") or "]" in before:
+        return None
+    start = len(before) + len(inside) - len(inside.lstrip())
+    return before + inside + after, start, start + len(inside.strip())

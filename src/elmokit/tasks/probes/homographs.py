@@ -16,6 +16,7 @@ from ...errors import FormatError, InputError
 from ...io.files import read_lines
 from ...model import Elmo
 from ...pooling import normalise
+from ...text.marked import split_marked
 from .layers import Vectors, layer_names, stream_layers, with_average
 from .tables import format_table, percent
 
@@ -169,14 +170,12 @@ def _senses(occurrences: Sequence[Occurrence]) -> dict[str, list[str]]:
 
 def _unmark(sentence: str, where: str) -> tuple[str, int, int]:
     """The sentence without its brackets, and the span that was inside of them."""
-    before, opening, rest = sentence.partition("[")
-    inside, closing, after = rest.partition("]")
-    marks = set("[]") & set(inside + after) or "]" in before
-    if not opening or not closing or marks or not inside.strip():
+    unmarked = split_marked(sentence)
+    if unmarked is None or unmarked[1] == unmarked[2]:
         raise FormatError(
             f"{where}: expected exactly one word in brackets, as in: the river [bank]"
         )
-    return before + inside + after, len(before), len(before) + len(inside)
+    return unmarked
 
 
 def _title(name: str) -> str:
