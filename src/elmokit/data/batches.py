@@ -44,7 +44,6 @@ class SentenceBatches:
         self.seed = seed
         self.starts, self.lengths = _pieces(sentences, max_length)
         self.sizes = np.maximum(1, batch_tokens // (np.arange(max_length + 1) + 1))
-        self.tokens_of_epoch = int((self.lengths + 1).sum())
         self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
 
     def epoch(self, number: int) -> list[NDArray[np.int64]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import mean, pstdev
 from typing import Any
 
-from ..io.files import whole_file
+from ..train.figure import new_axes, save_axes
 
 COLORS = {"input": "#c60", "output": "#06c"}
 
@@ -18,14 +18,9 @@ def draw_weights(mixes: Sequence[dict[str, Any]], path: Path, title: str) -> boo
         path: The PNG file to write.
         title: What stands above it.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
+    axes = new_axes(5.2, 3.4)
+    if axes is None:
         return False
-    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
     places = list(mixes[0])
     num_layers = len(mixes[0][places[0]]["weights"])
     width = 0.8 / len(places)
@@ -41,6 +36,5 @@ def draw_weights(mixes: Sequence[dict[str, Any]], path: Path, title: str) -> boo
     axes.set(title=title, xlabel="layer of the biLM", ylabel="weight", ylim=(0, 1.05))
     axes.set_xticks(range(num_layers))
     axes.legend(frameon=False)
-    with whole_file(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
+    save_axes(axes, path)
     return True

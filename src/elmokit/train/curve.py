@@ -1,25 +1,17 @@
 """The learning curve of a run as a picture."""
 
-import logging
 import math
 from pathlib import Path
 from typing import Any
 
-from ..io.files import whole_file
-
-log = logging.getLogger(__name__)
+from .figure import new_axes, save_axes
 
 
 def draw_curve(rows: list[dict[str, Any]], path: Path, is_sampled: bool) -> bool:
     """Draw perplexity against tokens; False if matplotlib is not installed."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
+    axes = new_axes(7, 4.2)
+    if axes is None:
         return False
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
     tokens = [row["tokens"] / 1e6 for row in rows]
     name = "training (sampled)" if is_sampled else "training"
     axes.plot(
@@ -35,6 +27,5 @@ def draw_curve(rows: list[dict[str, Any]], path: Path, is_sampled: bool) -> bool
         ticks(lambda value, _: f"{value:,.0f}")  # 200 says more than 2 x 10²
     axes.grid(alpha=0.3, which="both")
     axes.legend(frameon=False)
-    with whole_file(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
+    save_axes(axes, path)
     return True

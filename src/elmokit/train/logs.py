@@ -1,14 +1,11 @@
 """What a run writes about itself: `log.jsonl`, TensorBoard where it is installed, the curve."""
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
 from ..errors import FormatError, MissingExtra
 from ..io.files import whole_file
-
-log = logging.getLogger(__name__)
 
 
 class RunLog:

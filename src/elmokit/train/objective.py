@@ -123,9 +123,9 @@ class BatchReader:
     """Word ids of a corpus → tensors on the device: each distinct word once.
 
     Args:
-        ids: The characters of every word of the corpus, its row in the word table, or both.
-        unknown: Row of the softmax for words outside of it.
-        rows: Row of the softmax for every word of the corpus.
+        characters: Character ids of every word of the corpus; None for a model without them.
+        words: Its row in the word table; None for a model without one.
+        rows: Its row of the softmax.
         device: Where the model is.
     """
 
