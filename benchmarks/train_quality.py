@@ -38,7 +38,7 @@ def bilm_tf() -> tuple[str, ...]:
 VARIANTS: dict[str, tuple[str, ...]] = {
     "default": (),
     "bilm-tf": bilm_tf(),
-    "lanes": ("data.reading=lanes",),
+    "sentences": ("data.reading=sentences",),
     "full softmax": ("softmax.loss=full",),
 }
 
@@ -52,7 +52,7 @@ def train(corpus: Path, config: PretrainConfig, out: Path, budget: str) -> dict[
     pretrain(corpus, out, config, device="cpu")
     result = json.loads((out / "result.json").read_text(encoding="utf-8"))
     counts = {name: result[name] for name in ("tokens", "step", "seconds")}
-    return counts | result["valid"]
+    return counts | result["valid_zero"]
 
 
 def main() -> None:

@@ -82,13 +82,16 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     corpus = Corpus.open(args.corpus)
-    config = fit_to_corpus(PRESETS[args.preset].override(*args.set), corpus)
+    # The peer takes whole sentences, so our trainer gets them too; and its own reading beside it.
+    settings = ("data.reading=sentences", *args.set)
+    config = fit_to_corpus(PRESETS[args.preset].override(*settings), corpus)
     ours = make_loop(config, corpus)
+    lanes = make_loop(config.override("data.reading=lanes"), corpus)
     batches = [ours.stream.next() for _ in range(args.steps)]
     naive = NaiveTrainer(config.model, len(corpus.vocab), config.softmax.num_samples, seed=1)
     tokens = sum(batch.num_tokens for batch in batches)
-    seconds: dict[str, list[float]] = {"elmokit": [], "naive": []}
-    rates = []
+    seconds: dict[str, list[float]] = {"elmokit": [], "naive": [], "lanes": []}
+    rates, lane_tokens = [], 0
     for number in range(args.rounds + 1):
         rates.append(bench.sgemm_rate())
         ours.stream = Fixed(batches)
@@ -99,9 +102,15 @@ def main() -> None:
         for batch in batches:
             words = np.concatenate([batch.inputs[0], batch.targets[0][-1:]]).T
             naive.step(words, corpus.characters)
+        end = time.perf_counter()
+        lane_tokens = -lanes.progress.tokens
+        for _ in batches:
+            lanes.step(0.1)
+        lane_tokens += lanes.progress.tokens
         if number:  # the first of each warms up
             seconds["elmokit"].append(middle - start)
-            seconds["naive"].append(time.perf_counter() - middle)
+            seconds["naive"].append(end - middle)
+            seconds["lanes"].append(time.perf_counter() - end)
     median = {name: statistics.median(times) for name, times in seconds.items()}
     share = sum(work(config, b) for b in batches) / median["elmokit"] / statistics.median(rates)
     result = {
@@ -109,6 +118,7 @@ def main() -> None:
         "tokens_per_step": tokens / len(batches),
         "elmokit_tokens_per_s": tokens / median["elmokit"],
         "naive_tokens_per_s": tokens / median["naive"],
+        "lanes_tokens_per_s": lane_tokens / median["lanes"],
         "over_naive": median["naive"] / median["elmokit"],
         "sgemm_share": share,
         "sgemm_gflops": statistics.median(rates) / 1e9,

@@ -14,24 +14,47 @@ from elmokit import Elmo
 from elmokit.train.config import PretrainConfig
 from elmokit.train.logs import read_log
 
+pytestmark = pytest.mark.skipif(not is_available(), reason="this torch has no torch.distributed")
 
-def train(processes: int, corpus: Path, config: PretrainConfig, run: Path) -> None:
+KILLED = """
+import os, signal
+from elmokit.train.loop import Loop
+
+step = Loop.step
+
+def until_killed(self, share):
+    if os.environ["RANK"] == "1" and self.progress.step == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    step(self, share)
+
+Loop.step = until_killed
+from elmokit.cli import main
+main()
+"""
+"""`elmokit`, whose second process dies after seven steps."""
+
+
+def start(
+    processes: int, corpus: Path, config: PretrainConfig, run: Path, program: tuple[str, ...]
+) -> subprocess.CompletedProcess[str]:
     path = run.with_suffix(".json")
     path.write_text(json.dumps(config.to_dict()))
     arguments = ["pretrain", str(corpus), "-o", str(run), "--config", str(path)]
-    start = [sys.executable, "-m", "elmokit"]
+    command = [sys.executable, *program]
     if processes > 1:
         torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-        start = [sys.executable, "-m", *torchrun, "-m", "elmokit"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*start, *arguments, "--device", "cpu", "--resume"],
-        env=environment, capture_output=True, text=True,
+        command = [sys.executable, "-m", *torchrun, *program]
+    return subprocess.run(
+        [*command, *arguments, "--device", "cpu", "--resume"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
     )  # fmt: skip
+
+
+def train(processes: int, corpus: Path, config: PretrainConfig, run: Path) -> None:
+    done = start(processes, corpus, config, run, ("-m", "elmokit"))
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(not is_available(), reason="this torch has no torch.distributed")
 @pytest.mark.parametrize("reading", ["sentences", "lanes"])
 def test_two_processes_equal_one(
     reading: str, corpus: Path, config: PretrainConfig, tmp_path: Path
@@ -49,3 +72,19 @@ def test_two_processes_equal_one(
     # It goes on after its end as after any other stop.
     train(2, corpus, config.override("train.max_steps=10"), tmp_path / "two")
     assert len(read_log(tmp_path / "two" / "log.jsonl")) >= 10
+
+
+def test_a_killed_process_costs_the_steps_since_the_last_checkpoint(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    program = tmp_path / "killed.py"
+    program.write_text(KILLED)
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    done = start(2, corpus, config, broken, (str(program),))
+    assert done.returncode != 0
+    assert not (broken / "result.json").exists()
+    train(2, corpus, config, broken)
+    train(2, corpus, config, whole)
+    losses = [[r["loss"] for r in read_log(run / "log.jsonl")] for run in (broken, whole)]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == config.train.max_steps

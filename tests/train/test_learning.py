@@ -57,7 +57,8 @@ def test_a_language_of_known_entropy_is_learned(
     lines = [" ".join(names[w] for w in chain.sentence(generator)) for _ in range(12_000)]
     corpus = prepared(lines, "chain")
     config = config.override(
-        "data.batch_tokens=800", "data.max_length=200", "softmax.loss=full", "train.lr=1e-2",
+        "data.reading=sentences", "data.batch_tokens=800", "data.max_length=200",
+        "softmax.loss=full", "train.lr=1e-2",
         "train.max_steps=800", "train.dropout=0", "train.log_every=100",
         "train.evaluate_every=800", "train.checkpoint_every=800",
         "model.lstm.dim=32", "model.lstm.projection_dim=16",
@@ -100,7 +101,8 @@ def test_half_a_minute_of_training_separates_two_senses(
     lines = [sentence(words) for _ in range(1500) for words in (RIVER, MONEY)]
     corpus = prepared(lines, "bank")
     config = config.override(
-        "data.batch_tokens=500", "softmax.loss=full", "train.max_steps=500", "train.lr=1e-2",
+        "data.lanes=50", "data.unroll=10", "softmax.loss=full", "train.max_steps=500",
+        "train.lr=1e-2",
         "train.log_every=100", "train.evaluate_every=500", "train.checkpoint_every=500",
         "model.lstm.dim=48", "model.lstm.projection_dim=24",
     )  # fmt: skip

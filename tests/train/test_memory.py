@@ -35,7 +35,7 @@ def test_vocabulary_batch_and_optimiser_count(name: str) -> None:
     config = PRESETS[name]
     usual = memory_estimate(config, 50_000)
     assert memory_estimate(config, 100_000) > usual
-    data = replace(config.data, batch_tokens=2 * config.data.batch_tokens)
+    data = replace(config.data, lanes=2 * config.data.lanes)
     assert memory_estimate(replace(config, data=data), 50_000) > usual
     train = replace(config.train, optimizer="adagrad")
     assert memory_estimate(replace(config, train=train), 50_000) < usual

@@ -9,7 +9,7 @@ from ..errors import ConfigError
 Reading: TypeAlias = Literal["sentences", "lanes"]
 Loss: TypeAlias = Literal["sampled", "full"]
 Optimizer: TypeAlias = Literal["adamw", "adagrad"]
-Schedule: TypeAlias = Literal["cosine", "linear", "constant"]
+Schedule: TypeAlias = Literal["cosine", "linear", "flat", "constant"]
 Precision: TypeAlias = Literal["float32", "bfloat16"]
 
 _MANY = 1 << 40
@@ -19,17 +19,19 @@ _MANY = 1 << 40
 class DataConfig(Config):
     """How the text is cut into batches.
 
+    `lanes`: one endless text a row, read `unroll` tokens at a time, with the state carried on, as
+    bilm-tf does; but some rows forget theirs, so that the model knows how a text begins.
     `sentences`: whole sentences of equal length, each from a zero state, both directions over the
-    same words. `lanes`: one endless text a row, read `unroll` tokens at a time, with the state
-    carried on, as bilm-tf does.
+    same words.
     """
 
-    reading: Reading = "sentences"
+    reading: Reading = "lanes"
     batch_tokens: int = 2560
     """Tokens of a batch of sentences, of all processes together."""
     max_length: int = 100
     """Words of a sentence; what is longer is cut into pieces."""
     lanes: int = 128
+    """Rows of a batch of lanes, of all processes together; fewer where the text is small."""
     unroll: int = 20
     reset: float = 0.02
     """Chance that a lane forgets its state before a window."""
@@ -65,6 +67,9 @@ class TrainConfig(Config):
     lr: float = 4e-3
     optimizer: Optimizer = "adamw"
     schedule: Schedule = "cosine"
+    """`flat` stays at `lr` until the last `cooldown` of the budget, so that a run that goes on with
+    a larger budget before then is as good as one that had it from the start."""
+    cooldown: float = 0.3
     warmup_steps: int = 100
     weight_decay: float = 0.0
     clip_norm: float = 1.0
@@ -91,7 +96,7 @@ class TrainConfig(Config):
 
     def __post_init__(self) -> None:
         one_of("optimizer", self.optimizer, ("adamw", "adagrad"))
-        one_of("schedule", self.schedule, ("cosine", "linear", "constant"))
+        one_of("schedule", self.schedule, ("cosine", "linear", "flat", "constant"))
         one_of("precision", self.precision, ("float32", "bfloat16"))
         within(self, 1, _MANY, "accumulate", "log_every", "checkpoint_every", "evaluate_every")
         within(self, 0, _MANY, "warmup_steps", "patience", "softmax_steps", "seed")
@@ -99,6 +104,8 @@ class TrainConfig(Config):
         for name in ("lr", "clip_norm", "loss_scale"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: expected a positive number")
+        if not 0 < self.cooldown <= 1:
+            raise ConfigError(f"cooldown={self.cooldown}: expected more than 0, at most 1")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout={self.dropout}: expected 0 or more, below 1")
         budgets = ("epochs", "max_steps", "max_tokens", "max_minutes")

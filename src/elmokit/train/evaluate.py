@@ -1,4 +1,4 @@
-"""Held-out perplexity by the full softmax, each sentence from a zero state."""
+"""Held-out perplexity by the full softmax, sentence by sentence."""
 
 import math
 from typing import NamedTuple
@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 
 from ..data.batches import SentenceBatches
+from ..nn import BiLmState
 from .objective import BatchReader, Objective
 
 
@@ -18,16 +19,20 @@ class Perplexity(NamedTuple):
 
 
 def held_out_perplexity(
-    objective: Objective, batches: SentenceBatches, reader: BatchReader
+    objective: Objective,
+    batches: SentenceBatches,
+    reader: BatchReader,
+    start: BiLmState | None = None,
 ) -> Perplexity:
-    """The perplexity of all sentences of `batches`."""
+    """The perplexity of all sentences of `batches`, each from the state `start`, or from zero."""
     sums, num_tokens = torch.zeros(2, dtype=torch.float64), 0
     was_training = objective.training
     objective.eval()
     with torch.no_grad():
         for rows in batches.epoch(0):
             batch = batches.batch(rows)
-            sums += objective(*reader(batch)).sums.cpu().double()
+            state = None if start is None else start.repeat(len(rows))
+            sums += objective(*reader(batch), state).sums.cpu().double()
             num_tokens += batch.num_tokens
     objective.train(was_training)
     forward, backward = (sums / num_tokens).tolist()

@@ -37,6 +37,8 @@ def learning_rate(config: TrainConfig, step: int, progress: float) -> float:
     left = 1 - min(1.0, max(0.0, progress))
     if config.schedule == "constant":
         return config.lr * warm
+    if config.schedule == "flat":
+        return config.lr * warm * min(1.0, left / config.cooldown)
     if config.schedule == "linear":
         return config.lr * warm * left
     return config.lr * warm * (0.5 - 0.5 * math.cos(math.pi * left))

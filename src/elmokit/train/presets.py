@@ -13,7 +13,7 @@ def _model(filters: list[tuple[int, int]], dim: int, projection: int, highways: 
 PRESETS: dict[str, PretrainConfig] = {
     "tiny": PretrainConfig(
         model=_model([(1, 16), (2, 32), (3, 64), (4, 128)], 256, 64, 1),
-        data=DataConfig(batch_tokens=1280),
+        data=DataConfig(batch_tokens=1280, lanes=64),
         softmax=SoftmaxConfig(num_samples=1024),
         train=TrainConfig(dropout=0.05),
     ),

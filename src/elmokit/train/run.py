@@ -15,16 +15,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..config import StateMode
 from ..data.corpus import Corpus
 from ..errors import ConfigError, FileError
 from ..io.files import read_json, whole_file, write_json
 from ..io.lock import locked
 from ..model import Elmo
+from ..nn import BiLmState
 from .checkpoint import load_state, save_state
 from .config import PretrainConfig
 from .curve import draw_curve
 from .distributed import World, world
-from .evaluate import held_out_perplexity
+from .evaluate import Perplexity, held_out_perplexity
 from .logs import RunLog, read_log
 from .loop import Loop, Row
 from .objective import Objective
@@ -42,7 +44,7 @@ from .status import is_run
 log = logging.getLogger(__name__)
 
 WARM_UP_SENTENCES = 200
-"""Held-out sentences from which the warm state comes."""
+"""Sentences from which the warm state comes."""
 
 
 def pretrain(
@@ -118,7 +120,7 @@ class _Run:
         assert self.elmo.softmax is not None
         objective = Objective(self.elmo.bilm, self.elmo.softmax, config.train.dropout)
         self.reader = batch_reader(self.elmo, corpus, here.device)
-        stream = training_stream(corpus.train, config.data, config.train.seed)
+        stream = training_stream(corpus.train, config.data, config.train.seed, here.size)
         self.loop = Loop(
             config,
             objective.to(here.device),
@@ -127,10 +129,6 @@ class _Run:
             here,
             frozen_steps=config.train.softmax_steps if is_new_softmax else 0,
         )
-        if config.data.reading == "lanes" and config.data.lanes % here.size:
-            raise ConfigError(
-                f"data.lanes={config.data.lanes}: expected a multiple of {here.size} processes"
-            )
         self.held_out = held_out_batches(corpus.valid, config.train.evaluate_tokens)
 
     def start(self, stack: ExitStack) -> None:
@@ -178,23 +176,31 @@ class _Run:
             self.world.wait()
             return
         best = Elmo.from_pretrained(self.folder, device=str(self.world.device))
-        sentences = self.corpus.valid
-        words = self.corpus.words
+        sentences, words = self.corpus.train, self.corpus.words
         count = min(WARM_UP_SENTENCES, len(sentences))
         best.warm_up([words[i] for i in sentences[k]] for k in range(count))
-        if self.config.data.reading == "lanes":
-            # It has hardly ever seen a zero state, and is lost in it.
-            best.config = replace(best.config, state="warm")
+        perplexities = self._final(best)
+        # Sentences start from where the model reads them better.
+        state = min(perplexities, key=lambda name: perplexities[name].mean)
+        best.config = replace(best.config, state=state)
         best.save_pretrained(self.folder)
-        assert best.softmax is not None
-        objective = Objective(best.bilm, best.softmax)
-        batches = held_out_batches(sentences, None)
-        perplexity = held_out_perplexity(objective, batches, self.reader)
         with whole_file(self.folder / "result.json") as temporary:
-            values = {"valid": perplexity._asdict(), "best": self.loop.progress.best}
-            write_json(temporary, values | self._counts())
+            values = {"valid": perplexities[state]._asdict(), "state": state}
+            values |= {f"valid_{name}": p._asdict() for name, p in perplexities.items()}
+            write_json(temporary, values | {"best": self.loop.progress.best} | self._counts())
         self._draw()
         self.world.wait()
+
+    def _final(self, best: Elmo) -> dict[StateMode, Perplexity]:
+        """The perplexity of all held-out text, by the state in which sentences start."""
+        assert best.softmax is not None and best.warm_h is not None and best.warm_c is not None
+        objective = Objective(best.bilm, best.softmax)
+        batches = held_out_batches(self.corpus.valid, None)
+        warm = BiLmState(best.warm_h, best.warm_c)
+        return {
+            "zero": held_out_perplexity(objective, batches, self.reader),
+            "warm": held_out_perplexity(objective, batches, self.reader, warm),
+        }
 
     def _check(self, before: dict[str, Any]) -> None:
         """A run goes on with its own text and model; its budget may change."""

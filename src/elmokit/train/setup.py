@@ -1,5 +1,6 @@
 """What a run starts from: the model, new or loaded, that fits the corpus, and its text."""
 
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,11 @@ from ..nn import Softmax
 from ..text.index import TokenIndexer
 from .config import DataConfig, PretrainConfig
 from .objective import BatchReader
+
+log = logging.getLogger(__name__)
+
+WINDOWS_A_LANE = 4
+"""Windows that a lane reads in one pass over the text, at least, or there are fewer lanes."""
 
 
 def fit_to_corpus(config: PretrainConfig, corpus: Corpus) -> PretrainConfig:
@@ -116,10 +122,23 @@ def _indexed(
     return indexer([indexer.bos, indexer.eos, *words[2:]])
 
 
-def training_stream(sentences: Sentences, config: DataConfig, seed: int) -> Stream:
-    """The training text, read as the configuration says."""
+def training_stream(
+    sentences: Sentences, config: DataConfig, seed: int, processes: int = 1
+) -> Stream:
+    """The training text, read as the configuration says.
+
+    A small text gets fewer lanes, so that each of them has something to read.
+    """
     if config.reading == "lanes":
-        return LaneStream(sentences, config.lanes, config.unroll, seed)
+        if config.lanes % processes:
+            raise ConfigError(
+                f"data.lanes={config.lanes}: expected a multiple of {processes} processes"
+            )
+        most = (len(sentences.tokens) + len(sentences)) // (WINDOWS_A_LANE * config.unroll)
+        lanes = min(config.lanes, max(1, most // processes) * processes)
+        if lanes < config.lanes:
+            log.warning("a small text: %d lanes instead of %d", lanes, config.lanes)
+        return LaneStream(sentences, lanes, config.unroll, seed)
     batches = SentenceBatches(sentences, config.batch_tokens, config.max_length, seed)
     return SentenceStream(batches)
 
