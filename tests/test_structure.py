@@ -15,11 +15,12 @@ PACKAGE = Path(elmokit.__file__).parent
 LEVELS = [
     {"__main__"},
     {"cli", "compat"},
+    {"reproduce"},
     {"tasks"},
     {"train", "search", "embed_file", "embed_lines", "bench"},
     {"model", "data"},
     {"engine", "io", "layers", "pooling"},
-    {"nn", "text"},
+    {"nn", "text", "builtin"},
     {"config"},
     {"errors"},
 ]

