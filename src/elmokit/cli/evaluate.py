@@ -106,7 +106,8 @@ def _evaluate_task(run: str, data: str, bilm: str | None, device: str, as_json: 
     """Print the scores of a task run on labelled data."""
     from ..tasks.load import load_task
 
-    check_text(data)
+    if not Path(data).is_dir():  # a task may read a folder of files
+        check_text(data)
     trained = load_task(run, model=bilm, device=None if device == "auto" else device)
     metrics = trained.evaluate(data)
     if as_json:

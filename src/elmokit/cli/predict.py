@@ -1,10 +1,12 @@
 """`elmokit predict`: what a trained task model says about a text."""
 
 import json
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
+from ..errors import ConfigError
 from ..io.files import read_lines
 from ..text.groups import grouped
 from .inputs import check_text
@@ -14,7 +16,17 @@ from .report import reported
 TaskRun = Annotated[str, typer.Argument(metavar="RUN", help="Folder that `elmokit train` made.")]
 Text = Annotated[
     str,
-    typer.Argument(metavar="TEXT", help="Text, one sentence a line; .gz and .xz too; - is stdin."),
+    typer.Argument(metavar="TEXT", help="Text, one example a line; .gz and .xz too; - is stdin."),
+]
+Questions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--question", metavar="QUESTION", help="Ask this about all of TEXT; can be repeated."
+    ),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(metavar="WORDS", help="The text itself, to ask --question about."),
 ]
 Bilm = Annotated[
     str | None,
@@ -27,6 +39,8 @@ LINES_AT_ONCE = 512
 def predict_cli(
     run: TaskRun,
     text: Text = "-",
+    question: Questions = None,
+    context: Context = None,
     model: Bilm = None,
     device: Device = "auto",
     as_json: Json = False,
@@ -35,14 +49,25 @@ def predict_cli(
 ) -> None:
     """Print what a trained model says about each line of a text.
 
-    ner prints a token and its tag a line, and an empty line after each sentence; sentiment prints
-    the label and the probabilities of all. With --json, both print an object a line of the text.
+    ner prints a token and its tag a line, and an empty line after each sentence; sentiment and snli
+    print the label and the probabilities of all; squad prints the answer, srl and coref the text
+    with its parts in brackets. Of a line, snli reads a premise, a tab and a hypothesis; srl a
+    sentence with its [predicate] in brackets; squad a question, a tab and a text, or a JSON object
+    with question and context. With --json, all print an object a line.
     """
     from ..tasks.load import load_task
 
-    check_text(text)
+    if context is None:
+        check_text(text)
+    elif not question or text != "-":
+        raise ConfigError("--context: expected --question, and no other TEXT")
     trained = load_task(run, model=model, device=None if device == "auto" else device)
-    lines = read_lines(text)
+    lines: Iterable[str] = read_lines(text)
+    if question:
+        if trained.task.name != "squad":
+            raise ConfigError(f"--question: {run} is a run of {trained.task.name}, not of squad")
+        whole = "\n".join(lines) if context is None else context
+        lines = [json.dumps({"question": one, "context": whole}) for one in question]
     for window in grouped(lines, len, max_items=LINES_AT_ONCE, max_size=1 << 20):
         for example, prediction in trained.predict_texts(window):
             if as_json:

@@ -11,7 +11,9 @@ from .settings import apply_file
 if TYPE_CHECKING:
     from ..tasks.config import TaskConfig
 
-TaskName = Annotated[str, typer.Argument(metavar="TASK", help="ner or sentiment.")]
+TaskName = Annotated[
+    str, typer.Argument(metavar="TASK", help="ner, sentiment, squad, snli, srl or coref.")
+]
 Train = Annotated[str, typer.Option("--train", metavar="FILE", help="File to learn from.")]
 Dev = Annotated[
     str, typer.Option("--dev", metavar="FILE", help="File that says which epoch is the best.")

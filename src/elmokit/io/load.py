@@ -36,7 +36,7 @@ EXPECTED = (
 
 
 def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoint:
-    """The model that is at `source`: in the box, a folder, one of its files, a .zip, or a Hub id."""
+    """The model at `source`: the name of one in the box, a folder, a file, a .zip, or a Hub id."""
     local = _local_path(source)
     path = builtin_folder(str(source)) if isinstance(source, str) else None
     if path is None:

@@ -1,7 +1,6 @@
 """The biattentive classification network (McCann et al. 2017; paper, section 4: sentiment)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +11,11 @@ from .config import BcnConfig
 from .data.examples import LabelledText
 from .embedding import TaskEmbedding
 from .encoder import BiLstm
-from .task import Read, TaskModel
+from .labels import LabelModel
+from .task import Read
 
 
-class Bcn(TaskModel):
+class Bcn(LabelModel):
     """A sentence that attends to itself, pooled four ways, and classified by maxout layers.
 
     The original reads two texts; of a single one, both are the same, and one half is enough.
@@ -27,9 +27,7 @@ class Bcn(TaskModel):
     """
 
     def __init__(self, config: BcnConfig, embedding: TaskEmbedding, labels: Sequence[str]) -> None:
-        super().__init__()
-        self.labels = list(labels)
-        self._ids = {label: i for i, label in enumerate(labels)}
+        super().__init__(labels)
         self.embedding = embedding
         self.feed_forward = nn.Linear(embedding.dim, config.dim)
         self.encoder = BiLstm(config.dim, config.dim)
@@ -62,22 +60,9 @@ class Bcn(TaskModel):
         scores: Tensor = self.classifier(self.dropout(pooled))
         return scores
 
-    def loss(self, examples: Sequence[LabelledText], read: Read) -> Tensor:
-        """The mean cross entropy."""
-        logits = self(read([example.tokens for example in examples]))
-        labels = [self._ids[example.label] for example in examples]
-        return nn.functional.cross_entropy(logits, torch.tensor(labels, device=logits.device))
-
-    def predict(self, examples: Sequence[LabelledText], read: Read) -> list[dict[str, Any]]:
-        """The label of each text, and the probabilities of all."""
-        logits = self(read([example.tokens for example in examples]))
-        return [
-            {
-                "label": self.labels[int(row.argmax())],
-                "probabilities": dict(zip(self.labels, row.tolist(), strict=True)),
-            }
-            for row in logits.softmax(dim=-1).cpu()
-        ]
+    def scores(self, examples: Sequence[LabelledText], read: Read) -> Float[Tensor, "B K"]:
+        """The scores of the labels of each text."""
+        return self(read([example.tokens for example in examples]))
 
     def _attentive(self, h: Tensor, mask: Tensor) -> Tensor:
         """The mean of the tokens, weighted by how much each matters."""

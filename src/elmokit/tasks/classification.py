@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..errors import ConfigError, FormatError
+from ..errors import ConfigError
 from ..io.files import read_lines
 from ..text.reader import Reader
 from .bcn import Bcn
@@ -12,14 +12,14 @@ from .config import BcnConfig, TaskConfig
 from .data.examples import LabelledText
 from .data.labelled import read_jsonl, read_trees, read_tsv
 from .embedding import TaskEmbedding
-from .task import Facts, Metrics
+from .labels import LabelTask
+from .task import Facts
 
 
-class SentimentTask:
+class SentimentTask(LabelTask):
     """One label a text: PTB trees with their labels, TSV or JSON lines."""
 
     name: ClassVar[str] = "sentiment"
-    metric: ClassVar[str] = "accuracy"
     config_class: ClassVar[type[TaskConfig]] = BcnConfig
 
     def read(
@@ -45,37 +45,10 @@ class SentimentTask:
         """The text itself."""
         return [example.tokens]
 
-    def facts(self, examples: Sequence[LabelledText]) -> Facts:
-        """The labels."""
-        labels = sorted({example.label for example in examples})
-        if len(labels) < 2:
-            raise FormatError(
-                f"the training data have one label only ({''.join(labels)!r}): nothing to learn"
-            )
-        return {"labels": labels}
-
     def model(self, config: TaskConfig, facts: Facts, embedding: TaskEmbedding) -> Bcn:
         """A new network."""
         assert isinstance(config, BcnConfig)
         return Bcn(config, embedding, facts["labels"])
-
-    def score(
-        self, examples: Sequence[LabelledText], predictions: Sequence[dict[str, Any]]
-    ) -> Metrics:
-        """The share of right labels."""
-        from .metrics import accuracy
-
-        gold = [example.label for example in examples]
-        return {"accuracy": accuracy(gold, [p["label"] for p in predictions])}
-
-    def row(self, example: LabelledText, prediction: dict[str, Any]) -> dict[str, Any]:
-        """The label and the probabilities of all."""
-        return prediction
-
-    def text(self, example: LabelledText, prediction: dict[str, Any]) -> str:
-        """The label, then each label's probability, by tabs."""
-        shares = (f"{label}={p:.4f}" for label, p in prediction["probabilities"].items())
-        return "\t".join([prediction["label"], *shares])
 
 
 def _read_trees(path: Path, config: BcnConfig, is_training: bool) -> list[LabelledText]:

@@ -81,8 +81,10 @@ class WordsConfig(Config):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainConfig(Config):
-    """Adam with clipped gradients, until the development data get no better."""
+    """Clipped gradients, until the development data get no better."""
 
+    optimizer: Literal["adam", "adadelta"] = "adam"
+    """Adadelta has ρ = 0.95 and ε = 1e-6, and in the papers a `lr` of 1."""
     lr: float = 1e-3
     batch_size: int = 32
     epochs: int = 50
@@ -92,6 +94,8 @@ class TrainConfig(Config):
     """Epochs without a better score before the learning rate is halved; 0 for never."""
     clip_norm: float = 5.0
     weight_decay: float = 0.0
+    ema: float = 0.0
+    """Decay of a moving average of the weights that predicts in their place; 0 for none."""
     bilm_lr: float = 1e-4
     """Learning rate of a biLM that is trained, too."""
     cache_mb: int = 1024
@@ -101,6 +105,8 @@ class TrainConfig(Config):
     seed: int = 1
 
     def __post_init__(self) -> None:
+        one_of("optimizer", self.optimizer, ("adam", "adadelta"))
+        share(self, "ema")
         within(self, 1, _MANY, "batch_size", "epochs")
         within(self, 0, _MANY, "patience", "halve_after", "seed", "cache_mb")
         for name in ("lr", "clip_norm", "bilm_lr"):

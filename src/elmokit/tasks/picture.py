@@ -28,12 +28,14 @@ def draw_weights(mixes: Sequence[dict[str, Any]], path: Path, title: str) -> boo
         columns = list(zip(*(mix[place]["weights"] for mix in mixes), strict=True))
         gamma = mean(mix[place]["gamma"] for mix in mixes)
         at = [layer + (i - (len(places) - 1) / 2) * width for layer in range(num_layers)]
-        axes.bar(
+        bars = axes.bar(
             at, [mean(c) for c in columns], 0.9 * width, yerr=[pstdev(c) for c in columns],
             color=COLORS[place], ecolor="#555", capsize=3, label=f"{place} (γ = {gamma:.2f})",
         )  # fmt: skip
-    axes.axhline(1 / num_layers, color="#888", lw=1, ls=":")
-    axes.set(title=title, xlabel="layer of the biLM", ylabel="weight", ylim=(0, 1.05))
+        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.axhline(1 / num_layers, color="#888", lw=1, ls=":", zorder=0)
+    axes.set(title=title, xlabel="layer of the biLM", ylabel="weight", ylim=(0, 1.1))
     axes.set_xticks(range(num_layers))
     axes.legend(frameon=False)
     save_axes(axes, path)

@@ -2,10 +2,16 @@
 
 from ..errors import ConfigError
 from .classification import SentimentTask
+from .coref.task import CorefTask
+from .snli.task import SnliTask
+from .squad.task import SquadTask
+from .srl.task import SrlTask
 from .tagging import NerTask
 from .task import Task
 
-TASKS: dict[str, Task] = {task.name: task for task in (NerTask(), SentimentTask())}
+_ALL = (NerTask(), SentimentTask(), SquadTask(), SnliTask(), SrlTask(), CorefTask())
+
+TASKS: dict[str, Task] = {task.name: task for task in _ALL}
 
 
 def find_task(name: str) -> Task:

@@ -55,7 +55,7 @@ def train_task(
     """Train a task model with one or more seeds; returns what is then in `out/metrics.json`.
 
     Args:
-        task: `ner` or `sentiment`.
+        task: Its name, such as `ner`; `registry.py` has them all.
         train: File to learn from.
         dev: File that says which epoch is the best.
         model: The biLM, in any published format; None with `elmo.place` none.

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ..errors import FormatError
 from ..io.files import whole_file
 from ..train.checkpoint import optimizer_tensors, restore_optimizer
+from .average import WeightAverage
 from .config import TrainConfig
 from .task import Example, Metrics, Read, Task, TaskModel
 
@@ -69,10 +70,9 @@ class Trainer:
         self.groups = [([p for p in model.parameters() if p.requires_grad], config.lr)]
         if tuned is not None:
             self.groups.append(([p for p in tuned.parameters() if p.requires_grad], config.bilm_lr))
-        self.optimizer = torch.optim.Adam(
-            [{"params": parameters, "lr": lr} for parameters, lr in self.groups],
-            weight_decay=config.weight_decay,
-        )
+        self.parameters = [p for parameters, _ in self.groups for p in parameters]
+        self.optimizer = _optimizer(config, self.groups)
+        self.average = WeightAverage(self.parameters, config.ema)
 
     def run(
         self,
@@ -88,17 +88,19 @@ class Trainer:
             train: Examples to learn from.
             dev: Examples that say which epoch is the best.
             on_epoch: Gets each epoch's row, after `on_best`.
-            on_best: Gets the scores of each epoch that is better than all before it.
+            on_best: Gets the scores of each epoch that is better than all before it, while the
+                model is as it was scored.
         """
         while not self.is_done:
             start = time.perf_counter()
             loss = self._epoch(train)
-            predictions = predict(self.task, self.model, self.read, dev, self.config.batch_size)
-            metrics = self.task.score(dev, predictions)
-            is_best = self._judge(float(metrics[self.task.metric]))
-            self.state.seconds += time.perf_counter() - start
-            if is_best and on_best is not None:
-                on_best(metrics)
+            with self.average.in_model():
+                predictions = predict(self.task, self.model, self.read, dev, self.config.batch_size)
+                metrics = self.task.score(dev, predictions)
+                is_best = self._judge(float(metrics[self.task.metric]))
+                self.state.seconds += time.perf_counter() - start
+                if is_best and on_best is not None:
+                    on_best(metrics)
             if on_epoch is not None:
                 on_epoch(self._row(loss, metrics, is_best, time.perf_counter() - start))
 
@@ -113,7 +115,7 @@ class Trainer:
         tensors = {f"model.{name}": t for name, t in self.model.state_dict().items()}
         if self.tuned is not None:
             tensors |= {f"tuned.{name}": t for name, t in self.tuned.state_dict().items()}
-        tensors |= optimizer_tensors(self.optimizer)
+        tensors |= optimizer_tensors(self.optimizer) | self.average.tensors()
         with whole_file(path) as temporary:
             save_file(
                 {name: t.detach().cpu().contiguous() for name, t in tensors.items()},
@@ -131,6 +133,7 @@ class Trainer:
             if self.tuned is not None:
                 self.tuned.load_state_dict(_part(tensors, "tuned."))
             restore_optimizer(self.optimizer, tensors)
+            self.average.restore(tensors)
         except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as e:
             raise FormatError(f"{path} is no checkpoint of this run; delete it ({e})") from e
 
@@ -139,7 +142,6 @@ class Trainer:
         self.model.train()
         for group, (_, lr) in zip(self.optimizer.param_groups, self.groups, strict=True):
             group["lr"] = lr * 0.5**self.state.halvings
-        parameters = [p for parameters, _ in self.groups for p in parameters]
         chance = np.random.default_rng((self.seed, self.state.epoch))
         lengths = [sum(map(len, self.task.sentences(example))) for example in examples]
         total = 0.0
@@ -151,8 +153,9 @@ class Trainer:
                 total += loss.item() * len(batch)
                 self.optimizer.zero_grad()
                 (loss + self.model.embedding.penalty()).backward()  # type: ignore[no-untyped-call]
-                nn.utils.clip_grad_norm_(parameters, self.config.clip_norm)
+                nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
                 self.optimizer.step()
+                self.average.update()
         return total / len(examples)
 
     def _judge(self, score: float) -> bool:
@@ -206,6 +209,16 @@ def epoch_batches(
         batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
     for i in chance.permutation(len(batches)).tolist():
         yield batches[i]
+
+
+def _optimizer(
+    config: TrainConfig, groups: Sequence[tuple[list[nn.Parameter], float]]
+) -> torch.optim.Optimizer:
+    of_groups = [{"params": parameters, "lr": lr} for parameters, lr in groups]
+    decay = config.weight_decay
+    if config.optimizer == "adadelta":
+        return torch.optim.Adadelta(of_groups, rho=0.95, eps=1e-6, weight_decay=decay)
+    return torch.optim.Adam(of_groups, weight_decay=decay)
 
 
 def _length(task: Task, example: Example) -> int:

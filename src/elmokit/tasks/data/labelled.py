@@ -1,15 +1,14 @@
 """Texts with a label or a score: sentiment trees, tab-separated tables, JSON lines, pairs."""
 
-import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...errors import ConfigError, FormatError, InputError
-from ...io.files import read_lines
+from ...errors import FormatError
 from .examples import LabelledText, ScoredPair
+from .lines import filled_lines, json_lines, table_rows
 
 _TREE_TOKEN = re.compile(r"[()]|[^()\s]+")
 _TREE_LABELS = ("0", "1", "2", "3", "4")
@@ -27,7 +26,7 @@ def read_trees(path: Path | str, *, phrases: bool = False) -> list[LabelledText]
         path: The file, plain or compressed.
         phrases: Also every distinct phrase of the trees, after the sentences: for training.
     """
-    trees = [_parse_tree(line, f"{path}, line {number}") for number, line in _filled(path)]
+    trees = [_parse_tree(line, f"{path}, line {number}") for number, line in filled_lines(path)]
     sentences = [tree[-1] for tree in trees]
     if not phrases:
         return sentences
@@ -48,7 +47,7 @@ def read_tsv(
         label: The column of the labels, likewise. If either is a name, the first line is a header.
     """
     examples = []
-    for where, (words, name) in _table(path, text, label):
+    for where, (words, name) in table_rows(path, text, label):
         if not name.strip():
             raise FormatError(f"{where}: the label is empty")
         examples.append(LabelledText(_tokens(tokenizer, words, where), name.strip()))
@@ -60,9 +59,7 @@ def read_jsonl(
 ) -> list[LabelledText]:
     """The texts of a file with one JSON object a line; a label may be text or a whole number."""
     examples = []
-    for number, line in _filled(path):
-        where = f"{path}, line {number}"
-        record = _json_object(line, where)
+    for where, record in json_lines(path):
         words = _field(record, text, (str,), where)
         name = str(_field(record, label, (str, int), where))
         if not name.strip():
@@ -74,18 +71,10 @@ def read_jsonl(
 def read_pairs(path: Path | str, tokenizer: Callable[[str], list[str]]) -> list[ScoredPair]:
     """The pairs of a similarity table, whose header has score, sentence1 and sentence2."""
     pairs = []
-    for where, (first, second, score) in _table(path, "sentence1", "sentence2", "score"):
+    for where, (first, second, score) in table_rows(path, "sentence1", "sentence2", "score"):
         sides = _tokens(tokenizer, first, where), _tokens(tokenizer, second, where)
         pairs.append(ScoredPair(*sides, _number(score, where)))
     return pairs
-
-
-def _filled(path: Path | str) -> list[tuple[int, str]]:
-    """The lines that are not blank, with their numbers."""
-    lines = [(i, line) for i, line in enumerate(read_lines(path), start=1) if line.strip()]
-    if not lines:
-        raise InputError(f"{path} is empty")
-    return lines
 
 
 def _tokens(tokenizer: Callable[[str], list[str]], text: str, where: str) -> tuple[str, ...]:
@@ -103,46 +92,6 @@ def _number(text: str, where: str) -> float:
     if not math.isfinite(value):
         raise FormatError(f"{where}: the score {text!r:.40} is not a number")
     return value
-
-
-def _table(path: Path | str, *columns: str | int) -> Iterator[tuple[str, list[str]]]:
-    """The values of some columns, row by row, each with its place for errors."""
-    lines = _filled(path)
-    header: list[str] = []
-    where = f"{path}, line {lines[0][0]}"
-    if any(isinstance(column, str) for column in columns):
-        header = [name.strip() for name in lines.pop(0)[1].split("\t")]
-        if not lines:
-            raise InputError(f"{path} has a header and nothing else")
-    numbers = [_column(column, header, where) for column in columns]
-    width = len(header or lines[0][1].split("\t"))
-    if not all(0 <= column < width for column in numbers):
-        raise ConfigError(f"column {max(numbers)}: {path} has {width} columns, from 0")
-    for number, line in lines:
-        where = f"{path}, line {number}"
-        values = line.split("\t")
-        if len(values) != width:
-            raise FormatError(f"{where}: found {len(values)} of {width} columns")
-        yield where, [values[column] for column in numbers]
-
-
-def _column(column: str | int, header: Sequence[str], where: str) -> int:
-    if isinstance(column, int):
-        return column
-    if column not in header:
-        names = ", ".join(header)
-        raise FormatError(f"{where}: there is no column {column!r}; found {names:.200}")
-    return header.index(column)
-
-
-def _json_object(line: str, where: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as e:
-        raise FormatError(f"{where}: not JSON ({e})") from e
-    if not isinstance(record, dict):
-        raise FormatError(f"{where}: expected a JSON object, found {line!r:.40}")
-    return record
 
 
 def _field(record: dict[str, Any], name: str, kinds: tuple[type, ...], where: str) -> Any:

@@ -1,0 +1,47 @@
+"""Inference as a task: labelled pairs in, accuracy out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from ...errors import InputError
+from ...text.reader import Reader
+from ..config import TaskConfig
+from ..embedding import TaskEmbedding
+from ..labels import LabelTask
+from ..task import Facts
+from .config import SnliConfig
+from .data import SentencePair, read_inference
+from .esim import Esim
+
+
+class SnliTask(LabelTask):
+    """One label a pair of sentences: JSON lines or TSV."""
+
+    name: ClassVar[str] = "snli"
+    config_class: ClassVar[type[TaskConfig]] = SnliConfig
+
+    def read(
+        self, path: Path, config: TaskConfig, reader: Reader, *, is_training: bool
+    ) -> list[SentencePair]:
+        """The pairs of a file that have a gold label."""
+        return read_inference(path, reader.tokens)
+
+    def example(self, line: str, reader: Reader) -> SentencePair:
+        """The premise and the hypothesis of a line, parted by a tab."""
+        if not line.strip():
+            return SentencePair((), ())
+        sides = [tuple(reader.tokens(text)) for text in line.split("\t")]
+        if len(sides) != 2 or not all(sides):
+            raise InputError(f"{line!r:.80}: expected a premise, a tab, and a hypothesis")
+        premise, hypothesis = sides
+        return SentencePair(premise, hypothesis)
+
+    def sentences(self, example: SentencePair) -> list[Sequence[str]]:
+        """Both."""
+        return [example.premise, example.hypothesis]
+
+    def model(self, config: TaskConfig, facts: Facts, embedding: TaskEmbedding) -> Esim:
+        """A new model."""
+        assert isinstance(config, SnliConfig)
+        return Esim(config, embedding, facts["labels"])
