@@ -14,7 +14,8 @@ def parameters(function: object) -> list[str]:
 def test_exported_names() -> None:
     assert sorted(elmokit.__all__) == [
         "BiLm", "BiLmOutput", "Corpus", "Elmo", "ElmoConfig", "ElmoError", "PrepareConfig",
-        "PretrainConfig", "ScalarMix", "__version__", "prepare", "pretrain",
+        "PretrainConfig", "ScalarMix", "__version__", "load_task", "prepare", "pretrain",
+        "train_task",
     ]  # fmt: skip
     assert all(hasattr(elmokit, name) for name in elmokit.__all__)
 

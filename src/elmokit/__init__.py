@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .nn import BiLm as BiLm
     from .nn import BiLmOutput as BiLmOutput
     from .nn import ScalarMix as ScalarMix
+    from .tasks.load import load_task as load_task
+    from .tasks.run import train_task as train_task
     from .train.config import PretrainConfig as PretrainConfig
     from .train.run import pretrain as pretrain
 
@@ -29,8 +31,10 @@ _EXPORTS = {
     "PrepareConfig": "data.config",
     "PretrainConfig": "train.config",
     "ScalarMix": "nn",
+    "load_task": "tasks.load",
     "prepare": "data.prepare",
     "pretrain": "train.run",
+    "train_task": "tasks.run",
 }
 __all__ = ["__version__", *_EXPORTS]
 

@@ -17,6 +17,7 @@ from .predict import predict_cli
 from .prepare import prepare_cli
 from .pretrain import pretrain_cli
 from .probe import probe_app
+from .reproduce import reproduce_cli
 from .similar import similar_cli
 from .substitutes import substitutes_cli
 from .train import train_cli
@@ -70,3 +71,4 @@ app.command("pretrain")(pretrain_cli)
 app.add_typer(probe_app, name="probe")
 app.command("train")(train_cli)
 app.command("predict")(predict_cli)
+app.command("reproduce")(reproduce_cli)

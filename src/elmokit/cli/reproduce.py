@@ -1,0 +1,117 @@
+"""`elmokit reproduce`: the experiments of the paper."""
+
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import ConfigError
+from .options import Device, Quiet, Verbose
+from .report import reported, say
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="table1, table2, table3, table5, table6, ner, sst5, figure1, figure2."
+    ),
+]
+Data = Annotated[str, typer.Option("--data", metavar="DIR", help="Folder of data sets.")]
+Bilm = Annotated[
+    str, typer.Option("--model", metavar="MODEL", help="The biLM, in any published format.")
+]
+Out = Annotated[
+    str, typer.Option("--output", "-o", metavar="OUT", help="Folder for results and runs.")
+]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Models of each arm; default 3.")]
+Epochs = Annotated[int | None, typer.Option(min=1, help="At most; default: the task's.")]
+Fraction = Annotated[
+    float | None, typer.Option(metavar="SHARE", help="Share of the training data; default 1.")
+]
+Fractions = Annotated[
+    str | None, typer.Option(metavar="A,B,…", help="figure1: shares; default 0.01,0.03,0.1,0.3,1.")
+]
+Tasks = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,…", help="Of tables 1 to 3 and figures: which tasks."),
+]
+Language = Annotated[str | None, typer.Option(metavar="NAME", help="table6: en or ko.")]
+MaxSentences = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="table5, table6: learn from N sentences only."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="For all tasks, or for one: ner.lstm_dim=100."
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Use the runs in OUT, and go on where they stopped.")
+]
+
+
+@reported
+def reproduce_cli(
+    name: Name,
+    data: Data,
+    model: Bilm,
+    output: Out,
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    fraction: Fraction = None,
+    fractions: Fractions = None,
+    tasks: Tasks = None,
+    language: Language = None,
+    max_sentences: MaxSentences = None,
+    settings: Settings = None,
+    resume: Resume = False,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run an experiment of the paper; OUT/NAME.md has the result beside the paper's.
+
+    NAME.json has everything, and figure1 and figure2 draw a picture. What is trained is an ordinary
+    task run in OUT/runs, which `evaluate` and `predict` read.
+    """
+    from ..reproduce import Plan, reproduce
+
+    given: dict[str, Any] = {
+        "seeds": seeds,
+        "epochs": epochs,
+        "fraction": fraction,
+        "fractions": None if fractions is None else _numbers(fractions),
+        "tasks": None if tasks is None else tuple(tasks.split(",")),
+        "language": language,
+        "max_sentences": max_sentences,
+        "settings": tuple(settings) if settings else None,
+    }
+    path = reproduce(
+        name,
+        data,
+        model,
+        output,
+        Plan(**{option: value for option, value in given.items() if value is not None}),
+        resume=resume,
+        device=None if device == "auto" else device,
+        on_run=None if quiet else _say_run,
+        on_row=None if quiet else _say_row,
+    )
+    print(path.read_text(encoding="utf-8"), end="")
+    if not quiet:
+        say(f"written to {path} and {path.with_suffix('.json')}")
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError as e:
+        raise ConfigError(f"--fractions {text}: expected numbers such as 0.1,0.3,1") from e
+
+
+def _say_run(name: str, number: int, total: int) -> None:
+    say(f"run {number} of {total}: {name}")
+
+
+def _say_row(row: dict[str, Any]) -> None:
+    scores = (f"{name} {value:.4f}" for name, value in row["dev"].items() if type(value) is float)
+    say(f"  seed {row['seed']}  epoch {row['epoch']}  {'  '.join(scores)}  {row['seconds']:.1f} s")

@@ -1,0 +1,221 @@
+"""What an experiment compares: the same task model with ELMo here, there, or nowhere.
+
+Each arm of a task is an ordinary run of `train_task` in `OUT/runs`. Its name says what it is, so
+that experiments with the same output folder share it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError, FileError
+from ..io.files import read_json
+from ..tasks.config import ElmoPlace, Place, TaskConfig, TrainConfig
+from ..tasks.folder import is_task_run
+from ..tasks.registry import TASKS, find_task
+from ..tasks.run import train_task
+from .layout import STATIC, find_one, task_data
+from .setup import Setup
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One of the models that are compared; None is what the task does by itself."""
+
+    label: str
+    place: Place | None = None
+    layers: str = "mix"
+    l2: float | None = None
+
+    def elmo(self, own: ElmoPlace) -> ElmoPlace:
+        """Where ELMo goes in this arm of a task that has it as in `own`."""
+        place = self.place or own.place
+        l2 = own.l2 if self.l2 is None else self.l2
+        finetune = own.finetune and place != "none"
+        return replace(own, place=place, layers=self.layers, l2=l2, finetune=finetune)
+
+
+BASELINE = Arm("baseline, no ELMo", "none")
+ELMO = Arm("ELMo")
+TOP = Arm("top layer", layers="top")
+FLAT = Arm("mix, λ = 1", l2=1.0)
+FREE = Arm("mix, λ = 0.001", l2=0.001)
+INPUT, BOTH, OUTPUT = Arm("input", "input"), Arm("both", "both"), Arm("output", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run to be made: an arm of a task, at some share of its training data."""
+
+    task: str
+    arm: Arm
+    config: TaskConfig
+    name: str
+    """Of its folder in `OUT/runs`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run that is finished. All scores are percentages."""
+
+    job: Job
+    folder: Path
+    summary: dict[str, Any]
+    card: dict[str, Any]
+
+    @property
+    def metric(self) -> str:
+        """The name of the score."""
+        return str(self.summary["metric"])
+
+    @property
+    def scores(self) -> list[float]:
+        """The score of each seed on the development data."""
+        return [100 * float(seed["dev"][self.metric]) for seed in self.summary["seeds"]]
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return 100 * float(self.summary["mean"])
+
+    @property
+    def deviation(self) -> float:
+        """Their standard deviation, 0 for one seed."""
+        return 100 * float(self.summary["deviation"])
+
+    @property
+    def num_examples(self) -> int:
+        """Training examples that were used."""
+        return int(self.card["train"]["examples"])
+
+    @property
+    def mixes(self) -> list[dict[str, Any]]:
+        """The layer weights and γ of each seed, by place."""
+        return [seed["mixes"] for seed in self.summary["seeds"]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as JSON holds it."""
+        seeds = self.summary["seeds"]
+        return {
+            "run": self.job.name,
+            "task": self.job.task,
+            "arm": self.job.arm.label,
+            "metric": self.metric,
+            "mean": self.mean,
+            "deviation": self.deviation,
+            "scores": {str(s["seed"]): score for s, score in zip(seeds, self.scores, strict=True)},
+            "seeds": seeds,
+            "train": self.card["train"],
+            "dev": self.card["dev"],
+            "static": self.card["static"],
+            "config": self.card["config"],
+        }
+
+
+def plan_job(setup: Setup, task: str, arm: Arm, share: float = 1.0) -> Job:
+    """The run of an arm, with the settings of the plan.
+
+    Args:
+        setup: The experiment.
+        task: Name of the task.
+        arm: What it compares.
+        share: Share of the training data, of those that the plan leaves.
+    """
+    config = find_task(task).config_class().override(*_settings(setup, task))
+    if config.elmo.place == "none":
+        raise ConfigError("elmo.place=none: the baseline is run in any case; choose another place")
+    elmo = arm.elmo(config.elmo)
+    name = "-".join([task, *_elmo_name(elmo), *([f"share-{share:g}"] if share < 1 else [])])
+    # Text without tokens is to be split alike in all arms, also in that without a biLM.
+    tokenizer = config.tokenizer or setup.bilm.tokenizer
+    train = share_of(config.train, share)
+    return Job(task, arm, replace(config, elmo=elmo, train=train, tokenizer=tokenizer), name)
+
+
+def share_of(train: TrainConfig, share: float) -> TrainConfig:
+    """The training on a share of the data: 1/√share times as many epochs, and as much patience.
+
+    With the same number of epochs, a model of few data would make too few steps to learn anything
+    (a tagger finds its first entity after about a hundred), and be stopped before.
+    """
+    longer = {
+        name: round(getattr(train, name) * share**-0.5)
+        for name in ("epochs", "patience", "halve_after")
+    }
+    return replace(train, fraction=share * train.fraction, **longer)
+
+
+def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
+    """Train all runs, or what is left of them."""
+    static = find_one(setup.data, STATIC)
+    data = {job.task: task_data(setup.data, job.task) for job in jobs}
+    for job in jobs:
+        if is_task_run(setup.runs / job.name) and not setup.resume:
+            raise FileError(
+                f"{setup.runs / job.name} holds a run already; use it with --resume, "
+                "or choose another folder"
+            )
+    outcomes: dict[Job, Outcome] = {}
+    for number, job in enumerate(jobs, 1):
+        if setup.on_run is not None:
+            setup.on_run(job.name, number, len(jobs))
+        folder = setup.runs / job.name
+        summary = train_task(
+            job.task,
+            *data[job.task],
+            None if job.config.elmo.place == "none" else setup.model,
+            folder,
+            job.config,
+            seeds=setup.plan.seeds,
+            static=static,
+            resume=True,
+            device=setup.bilm.device,
+            on_row=setup.on_row,
+        )
+        outcomes[job] = Outcome(job, folder, summary, read_json(folder / "task.json"))
+    return outcomes
+
+
+def choose_tasks(setup: Setup, default: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The tasks of an experiment, and a line for each that has to be left out.
+
+    Tasks that the plan names must be there.
+    """
+    if setup.plan.tasks:
+        for task in setup.plan.tasks:
+            find_task(task)
+            task_data(setup.data, task)
+        return list(dict.fromkeys(setup.plan.tasks)), []
+    chosen, left_out = [], []
+    for task in default:
+        try:
+            find_task(task)
+            task_data(setup.data, task)
+            chosen.append(task)
+        except (ConfigError, FileError) as e:
+            left_out.append(f"{task} is left out: {e}")
+    if not chosen:
+        raise ConfigError(f"{setup.name}: no task can be run; {'; '.join(left_out)}")
+    return chosen, left_out
+
+
+def _settings(setup: Setup, task: str) -> list[str]:
+    """The settings of a task, those for it alone last."""
+    plan = setup.plan
+    common = [] if plan.epochs is None else [f"train.epochs={plan.epochs}"]
+    common += [] if plan.fraction == 1 else [f"train.fraction={plan.fraction!r}"]
+    own = []
+    for setting in plan.settings:
+        first, _, rest = setting.partition(".")
+        if first not in TASKS:
+            common.append(setting)
+        elif first == task:
+            own.append(rest)
+    return [*common, *own]
+
+
+def _elmo_name(elmo: ElmoPlace) -> list[str]:
+    if elmo.place == "none":
+        return ["none"]
+    return [elmo.place, elmo.layers, *([f"{elmo.l2:g}"] if elmo.layers == "mix" else [])]

@@ -1,0 +1,80 @@
+"""The size of an experiment, and the command that says it."""
+
+import shlex
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from ..config import Config, one_of, within
+from ..errors import ConfigError
+
+LANGUAGES = ("en", "ko")
+_MANY = 1 << 40
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan(Config):
+    """How large an experiment is; each experiment reads some of it."""
+
+    seeds: int = 3
+    """Models of each arm."""
+    epochs: int | None = None
+    """Epochs at most; by default the task's."""
+    fraction: float = 1.0
+    """Share of the training data."""
+    fractions: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
+    """The shares of Figure 1, of the data that `fraction` leaves."""
+    tasks: tuple[str, ...] = ()
+    """Names of tasks; by default the paper's, as far as there are data."""
+    language: str = "en"
+    """Of the part-of-speech probe."""
+    max_sentences: int | None = None
+    """Of a probe's training data."""
+    settings: tuple[str, ...] = ()
+    """Such as `train.lr=1e-3`, or `ner.lstm_dim=100` for one task alone."""
+
+    def __post_init__(self) -> None:
+        within(self, 1, 10_000, "seeds")
+        one_of("language", self.language, LANGUAGES)
+        for name in ("epochs", "max_sentences"):
+            if getattr(self, name) is not None:
+                within(self, 1, _MANY, name)
+        for share in (self.fraction, *self.fractions):
+            if not 0 < share <= 1:
+                raise ConfigError(f"fraction={share}: expected more than 0, at most 1")
+        rising = sorted({*self.fractions})
+        if list(self.fractions) != rising or len(rising) < 2 or rising[-1] != 1:
+            shares = ",".join(f"{share:g}" for share in self.fractions)
+            raise ConfigError(f"fractions={shares}: expected two or more, rising up to 1")
+
+    def changed(self) -> set[str]:
+        """The names of the fields that are not as by default."""
+        default = Plan()
+        names = (field.name for field in fields(self))
+        return {name for name in names if getattr(self, name) != getattr(default, name)}
+
+    def arguments(self) -> list[str]:
+        """The options that say this plan on the command line."""
+        changed, found = self.changed(), []
+        for field in fields(self):
+            if field.name not in changed:
+                continue
+            value = getattr(self, field.name)
+            if field.name == "settings":
+                found += [part for setting in value for part in ("--set", setting)]
+            elif isinstance(value, tuple):
+                text = ",".join(v if isinstance(v, str) else f"{v:g}" for v in value)
+                found += [f"--{field.name}", text]
+            else:
+                found += [f"--{field.name.replace('_', '-')}", f"{value}"]
+        return found
+
+
+def file_name(name: str, plan: Plan) -> str:
+    """What the files of an experiment are called: by its language, too, if that is not English."""
+    return name if plan.language == "en" else f"{name}-{plan.language}"
+
+
+def command(name: str, data: Path, model: str, out: Path, plan: Plan) -> str:
+    """The command line of an experiment."""
+    start = ["elmokit", "reproduce", name, "--data", str(data), "--model", model, "-o", str(out)]
+    return shlex.join([*start, *plan.arguments()])

@@ -1,0 +1,106 @@
+"""The experiments by name, and `reproduce`, which runs one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ConfigError, FileError
+from .comparisons import compare_layers, table1, table2, table3
+from .figure1 import figure1
+from .figure2 import figure2
+from .plan import Plan, file_name
+from .plots import require_plots
+from .probes import table5, table6
+from .report import Report, write_report
+from .setup import Bilm, OnRow, OnRun, Setup
+
+RUNS = frozenset({"seeds", "epochs", "settings"})
+TASKS = RUNS | {"fraction", "tasks"}
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment of the paper.
+
+    Attributes:
+        run: Does it.
+        reads: What it reads of the plan.
+        is_picture: Whether a picture is the point of it.
+    """
+
+    run: Callable[[Setup], Report]
+    reads: frozenset[str]
+    is_picture: bool = False
+
+
+EXPERIMENTS = {
+    "table1": Experiment(table1, TASKS),
+    "table2": Experiment(table2, TASKS),
+    "table3": Experiment(table3, TASKS),
+    "table5": Experiment(table5, frozenset({"max_sentences"})),
+    "table6": Experiment(table6, frozenset({"max_sentences", "language"})),
+    "ner": Experiment(lambda setup: compare_layers(setup, "ner"), RUNS | {"fraction"}),
+    "sst5": Experiment(lambda setup: compare_layers(setup, "sentiment"), RUNS | {"fraction"}),
+    "figure1": Experiment(figure1, TASKS | {"fractions"}, is_picture=True),
+    "figure2": Experiment(figure2, TASKS, is_picture=True),
+}
+
+
+def reproduce(
+    name: str,
+    data: str | Path,
+    model: str | Path,
+    out: str | Path,
+    plan: Plan | None = None,
+    *,
+    resume: bool = False,
+    device: str | None = None,
+    on_run: OnRun | None = None,
+    on_row: OnRow | None = None,
+) -> Path:
+    """Run an experiment of the paper; returns `out/NAME.md`, beside which is `NAME.json`.
+
+    Args:
+        name: `table1`, `table2`, `table3`, `table5`, `table6`, `ner`, `sst5`, `figure1`, `figure2`.
+        data: Folder of data sets (see `layout.py`).
+        model: The biLM, in any published format.
+        out: Folder for everything that is written; task runs go to `out/runs`.
+        plan: The size; by default the paper's design with three seeds on all data.
+        resume: Use what `out` has already, and go on with what is not finished there.
+        device: Any torch device; by default a GPU if there is one.
+        on_run: Gets each run's name, its number and their number before it begins.
+        on_row: Gets the row of every epoch.
+    """
+    plan, folder = plan or Plan(), Path(out)
+    experiment = _experiment(name, plan)
+    result = folder / f"{file_name(name, plan)}.json"
+    if result.is_file() and not resume:
+        raise FileError(f"{result} is there already; go on with --resume")
+    source = Path(data).expanduser()
+    if not source.is_dir():
+        raise FileError(f"{source}: no such folder; expected one of data sets (--data)")
+    setup = Setup(
+        name=name,
+        data=source.resolve(),
+        model=str(model),
+        out=folder,
+        plan=plan,
+        bilm=Bilm.of(str(model), device),
+        resume=resume,
+        on_run=on_run,
+        on_row=on_row,
+    )
+    return write_report(setup, experiment.run(setup))
+
+
+def _experiment(name: str, plan: Plan) -> Experiment:
+    """The experiment, if it can be run with such a plan here."""
+    if name not in EXPERIMENTS:
+        raise ConfigError(f"experiment {name!r}: expected one of {', '.join(EXPERIMENTS)}")
+    experiment = EXPERIMENTS[name]
+    for option in sorted(plan.changed() - experiment.reads):
+        known = ", ".join(sorted(experiment.reads))
+        raise ConfigError(f"{name} does not read {option}; it reads {known}")
+    if experiment.is_picture:
+        require_plots()
+    return experiment
