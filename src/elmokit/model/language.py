@@ -127,15 +127,11 @@ class LanguageElmo(PretrainedElmo):
     def substitutes(self, text: Sentence, k: int = 10, *, index: int | None = None) -> Substitutes:
         """The words that fit best in the place of one word of a sentence.
 
-        The word itself is hidden. A word w is ranked by log p(w | left) + log p(w | right), the
-        forward LM after all words before the place and the backward LM before all words after
-        it; `probability` is that product, made to sum to one over the vocabulary without its
-        special words.
-
-        If the two sides were independent given w, p(w | both) would be the product divided by
-        p(w). We do not divide: a checkpoint does not tell how frequent its words are, and with a
-        guess of it the rare words, whose softmax rows are learned least, would come out on top.
-        So frequent words are favoured somewhat.
+        The word itself is hidden. If the two sides are independent given the word w,
+        p(w | both) ∝ p(w | left) p(w | right) / p(w), the forward LM after all words before the
+        place and the backward LM before all words after it. `probability` is that, made to sum to
+        one over the vocabulary without its special words. A checkpoint does not say how frequent
+        its words are, but its vocabulary is sorted by it: p(w) is Zipf's law, 1 over the rank.
 
         Args:
             text: A text with one word in brackets, as in "She sat on the [bank] of the river", or
@@ -151,7 +147,8 @@ class LanguageElmo(PretrainedElmo):
             forward, backward = likelihood.contexts(tokens, place, self._states().start([0]))
         rows = torch.from_numpy(_candidates(likelihood.vocab))
         forward, backward = forward[rows], backward[rows]
-        probability = torch.softmax(forward + backward, dim=0)
+        rarity = torch.log(rows + 1.0).to(forward)
+        probability = torch.softmax(forward + backward + rarity, dim=0)
         order = torch.argsort(probability, descending=True, stable=True)
 
         def substitute(rank: int) -> Substitute:
