@@ -6,9 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
-
-from elmokit import Elmo, ElmoConfig
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
@@ -22,8 +19,6 @@ def test_python_blocks_run_and_print_what_follows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
-    Elmo(ElmoConfig()).save_pretrained("elmo-small")
     names = {
         "texts": ["One text .", "And another ."],
         "lines": ["a b", "c"],

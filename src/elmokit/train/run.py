@@ -46,6 +46,9 @@ log = logging.getLogger(__name__)
 WARM_UP_SENTENCES = 200
 """Sentences from which the warm state comes."""
 
+WARM_IF_BELOW = 0.99
+"""Share of the perplexity from zero that the warm state must be below to become the default."""
+
 
 def pretrain(
     corpus: str | os.PathLike[str],
@@ -180,8 +183,9 @@ class _Run:
         count = min(WARM_UP_SENTENCES, len(sentences))
         best.warm_up([words[i] for i in sentences[k]] for k in range(count))
         perplexities = self._final(best)
-        # Sentences start from where the model reads them better.
-        state = min(perplexities, key=lambda name: perplexities[name].mean)
+        # Sentences start from zero unless the model is lost there.
+        is_lost = perplexities["warm"].mean < WARM_IF_BELOW * perplexities["zero"].mean
+        state: StateMode = "warm" if is_lost else "zero"
         best.config = replace(best.config, state=state)
         best.save_pretrained(self.folder)
         with whole_file(self.folder / "result.json") as temporary:
