@@ -38,7 +38,7 @@ clean:
 # The wheel, not the source tree: what is tested is what users install.
 .venv/.package: .venv/.python pyproject.toml $(SOURCES)
 	$(BIN)/pip uninstall --quiet --yes elmokit
-	$(BIN)/pip install --quiet -c constraints.txt .
+	$(BIN)/pip install --quiet -c constraints.txt '.[kiwi,plot]'
 	touch $@
 
 .venv/.test: .venv/.package

@@ -1,44 +1,153 @@
-"""`make demo`: what a biLM gives for one word in two sentences.
+"""`make demo`: what ELMo is, on the models in the box, in a minute.
 
-The models in the box are still being trained, so this makes a tiny biLM of random weights on the
-spot. Its vectors depend on the sentence, as those of every ELMo do, but they have learned nothing.
+    python examples/demo.py [--en MODEL] [--ko MODEL] [-o demo.png]
+
+One word has one static vector, whatever it means; ELMo gives it another one in every sentence.
+Korean is shown where its model is in the box, or is given.
 """
 
-import torch
+import argparse
+from itertools import combinations
+from pathlib import Path
 
-from elmokit import Elmo, ElmoConfig
-from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
+import numpy as np
+from numpy.typing import NDArray
 
-SENTENCES = ["He has a gift for music.", "My watch was a birthday gift."]
-WORD = "gift"
+from elmokit import Elmo
+from elmokit.builtin import builtin_names
+from elmokit.search import nearest, parse_query
+from elmokit.tasks.probes import read_homographs
+
+DATA = Path(__file__).parent / "data"
+
+GIFT = {
+    "talent": ["He has a [gift] for music.", "She had a natural [gift] for languages."],
+    "present": ["My watch was a birthday [gift].", "The ring was a wedding [gift]."],
+}
+BAE = {
+    "ship 선박": ["그는 [배]를 타고 섬으로 갔다.", "항구에 큰 [배]가 들어왔다."],
+    "pear 과일": ["달고 시원한 [배]를 깎아 먹었다.", "시장에서 사과와 [배]를 샀다."],
+}
+PLAY = ["She wrote a [play] for the theatre.", "They [play] in the second division."]
+ENGLISH = {
+    "배": "bae", "눈": "nun", "말": "mal", "밤": "bam", "다리": "dari", "과일": "pear",
+    "선박": "ship", "날씨": "snow", "동물": "horse", "언어": "speech", "시간": "night",
+    "열매": "chestnut", "시설": "bridge",
+}  # fmt: skip
+"""For a picture, whose font may have no Korean letters; 신체 is the eye, the leg or the belly."""
+COLORS = ["#d55e00", "#0072b2"]
 
 
-def make_tiny_elmo() -> Elmo:
-    """A biLM of random weights, small enough to be made in a moment."""
-    torch.manual_seed(0)
-    cnn = CharCnnConfig(filters=((1, 16), (2, 16), (3, 32), (4, 64)))
-    lstm = LstmConfig(dim=256, projection_dim=64)
-    elmo = Elmo(ElmoConfig(encoder=EncoderConfig(char_cnn=cnn), lstm=lstm)).eval()
-    with torch.no_grad():
-        for stack in (elmo.bilm.forward_lm, elmo.bilm.backward_lm):
-            for layer in stack.layers:
-                layer.recurrent_weight.mul_(3)  # random LSTMs forget at once otherwise
-    return elmo
+def occurrences(elmo: Elmo, sentences: list[str]) -> NDArray[np.float32]:
+    """The vectors of the bracketed word of each sentence: (sentences, layers, values)."""
+    found = [parse_query(elmo, sentence) for sentence in sentences]
+    vectors = elmo.embed([tokens for tokens, _ in found], layers="all", show_progress_bar=False)
+    return np.stack([v[:, place] for v, (_, place) in zip(vectors, found, strict=True)])
+
+
+def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
+def show_pairs(elmo: Elmo, senses: dict[str, list[str]]) -> None:
+    """Cosines of one word in its sentences, layer by layer."""
+    sentences = [sentence for group in senses.values() for sentence in group]
+    labels = [sense for sense, group in senses.items() for _ in group]
+    for label, sentence in zip(labels, sentences, strict=True):
+        print(f"    {label:<10} {sentence}")
+    vectors = occurrences(elmo, sentences)
+    print(f"\n    {'cosine, mean of the pairs':<28}{'same meaning':>14}{'other meaning':>15}")
+    for layer in range(elmo.num_layers):
+        same, other = [], []
+        for i, j in combinations(range(len(sentences)), 2):
+            (same if labels[i] == labels[j] else other).append(
+                cosine(vectors[i, layer], vectors[j, layer])
+            )
+        name = "layer 0, the word alone" if layer == 0 else f"layer {layer}, in its sentence"
+        print(f"    {name:<28}{np.mean(same):>14.2f}{np.mean(other):>15.2f}")
+
+
+def show_nearest(elmo: Elmo, queries: list[str]) -> None:
+    """The contexts in a small text that use the word alike."""
+    lines = (DATA / "play.txt").read_text(encoding="utf-8").splitlines()
+    for query in queries:
+        print(f"\n    {query}")
+        for layer in range(1, elmo.num_layers):
+            print(f"      nearest on layer {layer}")
+            for match in nearest(elmo, lines, query, k=3, layer=layer, same_word=True):
+                print(f"        {match.score:.2f}  {lines[match.index]}")
+
+
+def margins(vectors: NDArray[np.float32], is_first: NDArray[np.bool_]) -> list[float]:
+    """How much nearer each row is to the others of the first group than to those of the second."""
+    found = []
+    for i in range(len(vectors)):
+        others = np.arange(len(vectors)) != i
+        first, second = (vectors[others & g].mean(axis=0) for g in (is_first, ~is_first))
+        found.append(cosine(vectors[i], first) - cosine(vectors[i], second))
+    return found
+
+
+def draw(models: dict[str, Elmo], path: Path) -> None:
+    """Every occurrence of some words between their two meanings."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7 * len(models), 4.2), layout="constrained")
+    panels = figure.subplots(1, len(models), squeeze=False)[0]
+    for axes, (name, elmo) in zip(panels, models.items(), strict=True):
+        table = read_homographs(DATA / f"{name}_homographs.tsv")
+        words = list(dict.fromkeys(row.word for row in table))
+        limit = 0.0
+        for y, word in enumerate(words):
+            senses = list(dict.fromkeys(r.sense for r in table if r.word == word))[:2]
+            rows = [r for r in table if r.word == word and r.sense in senses]
+            marked = [
+                f"{r.text[: r.start]}[{r.text[r.start : r.end]}]{r.text[r.end :]}" for r in rows
+            ]
+            is_second = np.array([r.sense == senses[1] for r in rows])
+            at = np.array(margins(occurrences(elmo, marked)[:, -1], is_second))
+            axes.scatter(at, y + 0.16 * (2 * is_second - 1), s=36, alpha=0.8,
+                         color=[COLORS[int(second)] for second in is_second])  # fmt: skip
+            limit = max(limit, float(np.abs(at).max()))
+            for sense, color, x, side in zip(senses, COLORS, (0.01, 0.99), ("left", "right")):
+                label = {"눈": "eye", "다리": "leg"}.get(word, "body") if sense == "신체" else sense
+                axes.text(x, y, ENGLISH.get(label, label), color=color, ha=side, va="center",
+                          transform=axes.get_yaxis_transform())  # fmt: skip
+        axes.axvline(0, color="#888", lw=1)
+        axes.set_yticks(range(len(words)), [ENGLISH.get(word, word) for word in words])
+        axes.set(xlim=(-1.6 * limit, 1.6 * limit), ylim=(len(words) - 0.5, -0.5), xticks=[])
+        axes.set_xlabel(
+            "nearer to one meaning  |  nearer to the other (a static vector: on the line)"
+        )
+        axes.set_title("Each dot is a word in a sentence, its colour what it means there")
+    figure.savefig(path, dpi=120)
 
 
 def main() -> None:
-    elmo = make_tiny_elmo()
-    print("A tiny biLM with random weights, made on the spot: it shows how, not how well.\n")
-    tokens = elmo.tokenize(SENTENCES)
-    vectors = elmo.embed(tokens, layers="all")
-    for sentence, words, layers in zip(SENTENCES, tokens, vectors, strict=True):
-        print(f"  {sentence:32} {len(words)} tokens → {layers.shape} (layers, tokens, values)")
-    first, second = (v[:, words.index(WORD)] for v, words in zip(vectors, tokens, strict=True))
-    print(f"\nCosine of '{WORD}' in the first sentence with '{WORD}' in the second:\n")
-    for layer in range(elmo.num_layers):
-        cosine = elmo.similarity(first[layer], second[layer]).item()
-        meaning = "the word alone: the same" if layer == 0 else "the word in its sentence"
-        print(f"  layer {layer}   {cosine:6.3f}   {meaning}")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--en", default="en")
+    parser.add_argument("--ko", default="ko" if "ko" in builtin_names() else None)
+    parser.add_argument("-o", "--output", type=Path, default=Path("demo.png"))
+    args = parser.parse_args()
+    sources = {"en": args.en, "ko": args.ko}
+    models = {name: Elmo.from_pretrained(path) for name, path in sources.items() if path}
+
+    print("\nOne word, two meanings: gift\n")
+    show_pairs(models["en"], GIFT)
+    if "ko" in models:
+        print("\nThe same in Korean: 배\n")
+        show_pairs(models["ko"], BAE)
+    print("\nWhich contexts are most alike? play, in examples/data/play.txt")
+    show_nearest(models["en"], PLAY)
+    print("\nWhat could stand here? Both language models, one from each side\n")
+    for query in ("She sat on the [bank] of the river.", "He put the money in the [bank]."):
+        words = [s.word for s in models["en"].substitutes(query, k=6).best]
+        print(f"    {query:<40} {', '.join(words)}")
+    try:
+        draw(models, args.output)
+        print(f"\nA picture of words between their meanings: {args.output}\n")
+    except ImportError:
+        print("\nFor a picture of words between their meanings: pip install 'elmokit[plot]'\n")
 
 
 if __name__ == "__main__":

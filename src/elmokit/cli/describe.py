@@ -7,8 +7,7 @@ import torch
 
 from ..engine import native
 from ..io.checkpoint import Checkpoint
-from ..io.hub import download, looks_like_hub_id
-from ..io.load import read_checkpoint
+from ..io.load import model_path, read_checkpoint
 from ..train.status import is_run, run_status
 
 FIRST_WORDS = 10
@@ -16,9 +15,7 @@ FIRST_WORDS = 10
 
 def describe(source: str) -> dict[str, Any]:
     """What `elmokit info --json` prints: everything about the model at `source` but its weights."""
-    path = Path(source).expanduser()
-    if not path.exists() and looks_like_hub_id(source):
-        path = download(source, revision=None)
+    path = model_path(source)
     run = {"run": run_status(path)} if is_run(path) else {}
     if run and not (path / "model.safetensors").exists():
         return {"source": source, **run}

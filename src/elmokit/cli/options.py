@@ -7,7 +7,9 @@ import typer
 Model: TypeAlias = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="Folder, file, .zip or Hub id of a model, in any published format."
+        metavar="MODEL",
+        help="Name of a model in the box, or folder, file, .zip or Hub id of one, in any "
+        "published format.",
     ),
 ]
 Tokenizer: TypeAlias = Annotated[

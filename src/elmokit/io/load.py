@@ -37,22 +37,28 @@ EXPECTED = (
 
 def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoint:
     """The model at `source`: the name of one in the box, a folder, a file, a .zip, or a Hub id."""
-    local = _local_path(source)
-    path = builtin_folder(str(source)) if isinstance(source, str) else None
-    if path is None:
-        path = local
-    elif local is not None:
-        log.warning("%s: the model in the box; for the folder of that name, say ./%s", path, source)
-    if path is None:
-        if not looks_like_hub_id(str(source)):
-            names = "".join(f"{name}, " for name in builtin_names())
-            raise FileError(f"{source!s:.200}: no such folder or file; expected {names}{EXPECTED}")
-        path = download(str(source), revision)
+    path = model_path(source, revision)
     checkpoint = _read_file(path) if path.is_file() else _read_folder(path)
     log.info("%s: %s", source, checkpoint.format)
     for note in checkpoint.notes:
         log.warning("%s: %s", source, note)
     return checkpoint
+
+
+def model_path(source: str | Path, revision: str | None = None) -> Path:
+    """Where the files of a model are; those of a Hub model are downloaded."""
+    local = _local_path(source)
+    boxed = builtin_folder(source) if isinstance(source, str) else None
+    if boxed is not None:
+        if local is not None:
+            log.warning("%s is the model in the box; for the folder, say ./%s", source, source)
+        return boxed
+    if local is not None:
+        return local
+    if looks_like_hub_id(str(source)):
+        return download(str(source), revision)
+    names = "".join(f"{name!r}, " for name in builtin_names())
+    raise FileError(f"{source!s:.200}: no such folder or file; expected {names}{EXPECTED}")
 
 
 def _local_path(source: str | Path) -> Path | None:
