@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from elmokit import Elmo
 from elmokit.tasks.config import BcnConfig, ElmoPlace, NerConfig, TrainConfig, WordsConfig
+from elmokit.tasks.task import TaskModel
 
 PEOPLE = ("Anna Lee", "Bob", "Chloé", "김 민수", "Eve Stone Park")
 PLACES = ("Paris", "New York", "서울", "Rome")
@@ -59,3 +61,13 @@ def bcn_config(train: dict[str, Any] | None = None, **elmo: Any) -> BcnConfig:
     place = ElmoPlace(**({"dropout": 0.0, "place": "both"} | elmo))
     config = replace(TRAIN, **({"lr": 5e-3, "epochs": 40} | (train or {})))
     return BcnConfig(elmo=place, words=WORDS, train=config, dim=8, maxout_pieces=2, dropout=0.0)
+
+
+def assert_gradients_reach_the_mixes(model: TaskModel, place: str, bilm: Elmo) -> None:
+    """After a backward pass: all of the task model has learned, and nothing of the biLM."""
+    mixes = model.embedding.mixes
+    assert set(mixes) == {"none": set(), "both": {"input", "output"}}.get(place, {place})
+    for mix in mixes.values():
+        assert mix.scalars.grad.abs().min() > 0 and mix.gamma.grad != 0
+    assert all(p.grad is not None for p in model.parameters())
+    assert all(p.grad is None for p in bilm.parameters())

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..builtin import builtin_folder
 from ..errors import ConfigError, FileError, InputError
 from ..io.files import read_json, whole_file, write_json
 from ..io.lock import locked
@@ -232,8 +233,9 @@ def _bilm(config: TaskConfig, model: str | Path | None, device: str | None) -> E
 
 def _card(elmo: Elmo, source: str) -> dict[str, Any]:
     path = Path(source).expanduser()
+    is_path = path.exists() and builtin_folder(source) is None
     return {
-        "source": str(path.resolve()) if path.exists() else source,
+        "source": str(path.resolve()) if is_path else source,
         "fingerprint": fingerprint(elmo),
         "num_layers": elmo.num_layers,
         "dim": elmo.dim,

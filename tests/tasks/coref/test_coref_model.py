@@ -11,6 +11,7 @@ import torch
 from coref_data import STORIES, Setup, config, story, write_stories
 from hypothesis import given, settings
 from strategies import assert_refused, make_tiny
+from task_data import assert_gradients_reach_the_mixes
 
 from elmokit import Elmo
 from elmokit.tasks.coref import CorefConfig
@@ -55,11 +56,7 @@ def test_gradients_reach_the_mixes_alone(place: str, tiny: Elmo) -> None:
     before = {n: p.clone() for n, p in tiny.named_parameters()}
     setup.model.train()
     setup.model.loss(DOCUMENTS, setup.read).backward()
-    mixes = setup.model.embedding.mixes
-    assert set(mixes) == {"none": set(), "both": {"input", "output"}}.get(place, {place})
-    for mix in mixes.values():
-        assert mix.scalars.grad.abs().min() > 0 and mix.gamma.grad != 0
-    assert all(p.grad is not None for p in setup.model.parameters())
+    assert_gradients_reach_the_mixes(setup.model, place, tiny)
     for name, parameter in tiny.named_parameters():
         assert parameter.grad is None and torch.equal(parameter, before[name])
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from strategies import assert_refused, make_tiny
+from task_data import assert_gradients_reach_the_mixes
 
 from elmokit import Elmo
 from elmokit.tasks.batch import TokenReader
@@ -91,12 +92,7 @@ def test_gradients_reach_the_mixes_but_not_the_bilm(place: str, tiny: Elmo) -> N
     setup = Setup(config(place=place), tiny)
     setup.model.train()
     setup.model.loss(setup.examples, setup.read).backward()
-    mixes = setup.model.embedding.mixes
-    assert set(mixes) == {"none": set(), "both": {"input", "output"}}.get(place, {place})
-    for mix in mixes.values():
-        assert mix.scalars.grad.abs().min() > 0 and mix.gamma.grad != 0
-    assert all(p.grad is not None for p in setup.model.parameters())
-    assert all(p.grad is None for p in tiny.parameters())
+    assert_gradients_reach_the_mixes(setup.model, place, tiny)
 
 
 def test_elmo_widens_what_is_aligned(tiny: Elmo) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from strategies import assert_refused, make_tiny
+from task_data import assert_gradients_reach_the_mixes
 
 from elmokit import Elmo
 from elmokit.tasks.batch import TokenReader
@@ -100,13 +101,8 @@ def test_gradients_reach_the_mixes_but_not_the_bilm(place: str, tiny: Elmo) -> N
     setup = Setup(config(place=place), tiny)
     setup.model.train()
     setup.model.loss(setup.examples, setup.read).backward()
-    mixes = setup.model.embedding.mixes
-    assert set(mixes) == {"none": set(), "both": {"input", "output"}}.get(place, {place})
-    for mix in mixes.values():
-        assert mix.scalars.grad.abs().min() > 0 and mix.gamma.grad != 0
-    assert all(p.grad is not None for p in setup.model.parameters())
-    assert all(p.grad is None for p in tiny.parameters())
-    assert setup.model.scores.in_features == 24 + (tiny.dim if "output" in mixes else 0)
+    assert_gradients_reach_the_mixes(setup.model, place, tiny)
+    assert setup.model.scores.in_features == 24 + (tiny.dim if place in ("output", "both") else 0)
 
 
 def test_only_the_predicate_is_marked(tiny: Elmo) -> None:
