@@ -28,7 +28,11 @@ BAE = {
     "ship 선박": ["그는 [배]를 타고 섬으로 갔다.", "항구에 큰 [배]가 들어왔다."],
     "pear 과일": ["달고 시원한 [배]를 깎아 먹었다.", "시장에서 사과와 [배]를 샀다."],
 }
-PLAY = ["She wrote a [play] for the theatre.", "They [play] in the second division."]
+PLAY = [
+    "She wrote a [play] for the theatre.",
+    "He will [play] for the club next season.",
+    "She can [play] the guitar.",
+]
 ENGLISH = {
     "배": "bae", "눈": "nun", "말": "mal", "밤": "bam", "다리": "dari", "과일": "pear",
     "선박": "ship", "날씨": "snow", "동물": "horse", "언어": "speech", "시간": "night",
@@ -140,7 +144,7 @@ def main() -> None:
     print("\nWhich contexts are most alike? play, in examples/data/play.txt")
     show_nearest(models["en"], PLAY)
     print("\nWhat could stand here? Both language models, one from each side\n")
-    for query in ("She sat on the [bank] of the river.", "He put the money in the [bank]."):
+    for query in ("The film was [released] in 1995.", "She sat on the [bank] of the river."):
         words = [s.word for s in models["en"].substitutes(query, k=6).best]
         print(f"    {query:<40} {', '.join(words)}")
     try:
