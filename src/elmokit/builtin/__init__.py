@@ -1,4 +1,4 @@
-"""The models in the box: `Elmo.from_pretrained("en")` and `"ko"`, without a download.
+"""The models in the box: `Elmo.from_pretrained("en")`, without a download.
 
 Each is a folder here, in our own format (config.json, model.safetensors, vocab.txt), with its card
 in README.md.

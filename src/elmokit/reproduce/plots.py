@@ -108,7 +108,7 @@ def draw_heat_map(columns: Sequence["Column"], path: Path) -> None:
             sum(xs) / len(xs), num_layers - 0.38, f"at the {place}", fontsize=LARGE, color=INK,
             ha="center", va="bottom",
         )  # fmt: skip
-    legend = f"weight of each layer; an equal share is {equal:.2f}: orange is more, blue is less"
+    legend = f"weight of each layer; an equal share is {equal:.2f}:\norange is more, blue is less"
     axes.set_xlabel(legend, fontsize=SMALL, color=INK, labelpad=12)
     _plain(axes, "top", "right", "left", "bottom")
     save_axes(axes, path)
