@@ -27,8 +27,6 @@ SENSES = {
 
 @pytest.fixture(scope="module", params=builtin_names())
 def name(request: pytest.FixtureRequest) -> str:
-    if request.param == "ko":
-        pytest.importorskip("kiwipiepy")
     return str(request.param)
 
 

@@ -105,7 +105,6 @@ def test_two_workers_give_the_same_tokens(lines: list[str]) -> None:
 
 
 def test_korean_morphemes() -> None:
-    pytest.importorskip("kiwipiepy")
     check_lines(["비가 왔다. 그래도 갔다!", "한국어를 공부했다."], "split", "kiwi", workers=1)
 
 

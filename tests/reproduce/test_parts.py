@@ -8,7 +8,7 @@ import pytest
 from strategies import assert_refused
 
 from elmokit.reproduce.figure1 import share_reaching
-from elmokit.reproduce.layout import TASK_DATA, find_all, find_one, task_data
+from elmokit.reproduce.layout import DATA_SETS, find_all, find_one, task_data
 from elmokit.reproduce.paper import TABLE1, error_reduction
 from elmokit.reproduce.plan import Plan, command
 from elmokit.reproduce.report import Table, gains, score
@@ -34,8 +34,8 @@ def test_files_are_found_plain_or_compressed(tmp_path: Path) -> None:
 
 def test_missing_data_are_named(tmp_path: Path) -> None:
     assert_refused(lambda: task_data(tmp_path / "no", "ner"), "no such folder", "--data")
-    for task, patterns in TASK_DATA.items():
-        assert_refused(lambda task=task: task_data(tmp_path, task), str(tmp_path), patterns[0])
+    for name, found in DATA_SETS.items():
+        assert_refused(lambda name=name: task_data(tmp_path, name), str(tmp_path), found.train)
     assert_refused(lambda: task_data(tmp_path, "parsing"), "parsing")
     for name in ("a.txt", "b.txt.gz"):
         (tmp_path / name).write_bytes(gzip.compress(b""))

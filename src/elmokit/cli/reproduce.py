@@ -11,7 +11,9 @@ from .report import reported, say
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="table1, table2, table3, table5, table6, ner, sst5, figure1, figure2."
+        metavar="NAME",
+        help="table1, table2, table3, table5, table6, ner, sst5, figure1, figure2; on other data: "
+        "wnut17, klue, nsmc, 3i4k, korquad.",
     ),
 ]
 Data = Annotated[str, typer.Option("--data", metavar="DIR", help="Folder of data sets.")]

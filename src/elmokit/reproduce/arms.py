@@ -13,9 +13,9 @@ from ..errors import ConfigError, FileError
 from ..io.files import read_json
 from ..tasks.config import ElmoPlace, Place, TaskConfig, TrainConfig
 from ..tasks.folder import is_task_run
-from ..tasks.registry import TASKS, find_task
+from ..tasks.registry import find_task
 from ..tasks.run import train_task
-from .layout import STATIC, find_one, task_data
+from .layout import DATA_SETS, STATIC, data_set, find_one, task_data
 from .setup import Setup
 
 
@@ -49,6 +49,7 @@ class Job:
     """A run to be made: an arm of a task, at some share of its training data."""
 
     task: str
+    """The name of its data (see `layout.py`)."""
     arm: Arm
     config: TaskConfig
     name: str
@@ -118,11 +119,13 @@ def plan_job(setup: Setup, task: str, arm: Arm, share: float = 1.0) -> Job:
 
     Args:
         setup: The experiment.
-        task: Name of the task.
+        task: Name of its data.
         arm: What it compares.
         share: Share of the training data, of those that the plan leaves.
     """
-    config = find_task(task).config_class().override(*_settings(setup, task))
+    found = data_set(task)
+    config = find_task(found.task).config_class().override(*found.settings)
+    config = config.override(*_settings(setup, task))
     if config.elmo.place == "none":
         raise ConfigError("elmo.place=none: the baseline is run in any case; choose another place")
     elmo = arm.elmo(config.elmo)
@@ -148,7 +151,8 @@ def share_of(train: TrainConfig, share: float) -> TrainConfig:
 
 def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
     """Train all runs, or what is left of them."""
-    static = find_one(setup.data, STATIC)
+    has_static = any(data_set(job.task).has_static for job in jobs)
+    static = find_one(setup.data, STATIC) if has_static else None
     data = {job.task: task_data(setup.data, job.task) for job in jobs}
     for job in jobs:
         if is_task_run(setup.runs / job.name) and not setup.resume:
@@ -160,15 +164,15 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
     for number, job in enumerate(jobs, 1):
         if setup.on_run is not None:
             setup.on_run(job.name, number, len(jobs))
-        folder = setup.runs / job.name
+        folder, found = setup.runs / job.name, data_set(job.task)
         summary = train_task(
-            job.task,
+            found.task,
             *data[job.task],
             None if job.config.elmo.place == "none" else setup.model,
             folder,
             job.config,
             seeds=setup.plan.seeds,
-            static=static,
+            static=static if found.has_static else None,
             resume=True,
             device=setup.bilm.device,
             on_row=setup.on_row,
@@ -184,13 +188,11 @@ def choose_tasks(setup: Setup, default: Sequence[str]) -> tuple[list[str], list[
     """
     if setup.plan.tasks:
         for task in setup.plan.tasks:
-            find_task(task)
             task_data(setup.data, task)
         return list(dict.fromkeys(setup.plan.tasks)), []
     chosen, left_out = [], []
     for task in default:
         try:
-            find_task(task)
             task_data(setup.data, task)
             chosen.append(task)
         except (ConfigError, FileError) as e:
@@ -208,7 +210,7 @@ def _settings(setup: Setup, task: str) -> list[str]:
     own = []
     for setting in plan.settings:
         first, _, rest = setting.partition(".")
-        if first not in TASKS:
+        if first not in DATA_SETS:
             common.append(setting)
         elif first == task:
             own.append(rest)

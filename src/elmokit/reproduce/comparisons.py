@@ -20,6 +20,7 @@ from .arms import (
     plan_job,
     run_jobs,
 )
+from .layout import data_set
 from .paper import PAPER, TABLE1, TABLE2, TABLE3, error_reduction, score_name, title_of
 from .report import (
     NONE,
@@ -39,10 +40,10 @@ LAYERS = (BASELINE, TOP, FLAT, FREE)
 
 
 def compare_layers(setup: Setup, task: str) -> Report:
-    """One task: the baseline, the top layer, the mix with λ = 1 and with λ = 0.001."""
+    """One data set: the baseline, the top layer, the mix with λ = 1 and with λ = 0.001."""
     grid = _run(setup, [task], LAYERS)
     base, *others = (grid[task, arm] for arm in LAYERS)
-    paper = TABLE1[task]
+    paper = TABLE1[data_set(task).task]
     before, after = (score(paper.baseline), score(paper.elmo, paper.deviation))
     rows = [
         (BASELINE.label, score_of(base), "", ""),

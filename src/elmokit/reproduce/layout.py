@@ -4,18 +4,50 @@ The paths are patterns relative to the folder; each file may also be compressed 
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
-from ..errors import FileError
+from ..errors import ConfigError, FileError
 
-TASK_DATA = {
-    "ner": ("ner/en-ewt/train.iob2", "ner/en-ewt/dev.iob2"),
-    "sentiment": ("sst5/train.txt", "sst5/dev.txt"),
-    "squad": ("squad/train.json", "squad/dev.json"),
-    "snli": ("snli/train.jsonl", "snli/dev.jsonl"),
-    "srl": ("srl/train.jsonl", "srl/dev.jsonl"),
-    "coref": ("coref/litbank/train", "coref/litbank/dev"),
+
+class DataSet(NamedTuple):
+    """Training and development data of a task."""
+
+    task: str
+    train: str
+    dev: str
+    title: str = ""
+    """Where it is not the paper's name of the task."""
+    settings: tuple[str, ...] = ()
+    """What the task has to know to read it."""
+    has_static: bool = True
+    """Whether the (English) static vectors are for it."""
+
+
+_KLUE = "ner/ko-klue/*.tsv"
+_3I4K = "ko-3i4k/train.txt"
+_KORQUAD = "korquad/*.json"
+
+DATA_SETS = {
+    "ner": DataSet("ner", "ner/en-ewt/train.iob2", "ner/en-ewt/dev.iob2"),
+    "sentiment": DataSet("sentiment", "sst5/train.txt", "sst5/dev.txt"),
+    "squad": DataSet("squad", "squad/train.json", "squad/dev.json"),
+    "snli": DataSet("snli", "snli/train.jsonl", "snli/dev.jsonl"),
+    "srl": DataSet("srl", "srl/train.jsonl", "srl/dev.jsonl"),
+    "coref": DataSet("coref", "coref/litbank/train", "coref/litbank/dev"),
+    "wnut17": DataSet("ner", "ner/wnut17/train.conll", "ner/wnut17/dev.conll", "WNUT 17"),
+    "klue": DataSet("ner", _KLUE, _KLUE, "KLUE-NER", ("held_out=0.1",), False),
+    "nsmc": DataSet("sentiment", "nsmc/train.tsv", "nsmc/dev.tsv", "NSMC", (), False),
+    "3i4k": DataSet(
+        "sentiment",
+        _3I4K,
+        _3I4K,
+        "3i4K",
+        ("held_out=0.1", "text_column=1", "label_column=0"),
+        False,
+    ),
+    "korquad": DataSet("squad", _KORQUAD, _KORQUAD, "KorQuAD", ("held_out=0.1",), False),
 }
-"""Training and development data of the tasks."""
+"""By name, which is that of the task for the data that stand for the paper's."""
 
 POS_DATA = {
     "en": ("pos/en-ewt/train.conllu", "pos/en-ewt/dev.conllu"),
@@ -59,11 +91,17 @@ def find_pair(data: Path, patterns: tuple[str, str]) -> tuple[Path, Path]:
     return find_one(data, patterns[0]), find_one(data, patterns[1])
 
 
-def task_data(data: Path, task: str) -> tuple[Path, Path]:
-    """Training and development data of a task."""
-    if task not in TASK_DATA:
-        raise FileError(f"task {task}: no data are laid out for it (reproduce/layout.py)")
-    return find_pair(data, TASK_DATA[task])
+def data_set(name: str) -> DataSet:
+    """The data set of that name."""
+    if name not in DATA_SETS:
+        raise ConfigError(f"task {name!r}: expected one of {', '.join(DATA_SETS)}")
+    return DATA_SETS[name]
+
+
+def task_data(data: Path, name: str) -> tuple[Path, Path]:
+    """The files of a data set."""
+    found = data_set(name)
+    return find_pair(data, (found.train, found.dev))
 
 
 def _is_compressed(path: Path, other: Path) -> bool:

@@ -5,6 +5,8 @@ All of it was measured on other data and with another biLM than a run here has.
 
 from typing import NamedTuple
 
+from .layout import data_set
+
 PAPER = "paper†"
 OTHER = "† Other data, other biLM (94M parameters, a billion words of training)"
 """How every figure of the paper is marked where it stands beside ours."""
@@ -75,8 +77,8 @@ FIGURE2 = (
 
 
 def title_of(task: str) -> str:
-    """What the paper calls a task."""
-    return TABLE1[task].title if task in TABLE1 else task
+    """What the paper calls a task, or what other data are called."""
+    return TABLE1[task].title if task in TABLE1 else data_set(task).title
 
 
 def score_name(metric: str) -> str:

@@ -137,7 +137,9 @@ def run_sizes(setup: Setup, outcomes: Iterable[Outcome]) -> list[str]:
     is_one = len(first.summary["seeds"]) == 1
     meaning = "" if is_one else "; mean ± standard deviation of their best epochs"
     lines.append(f"seed{'' if is_one else 's'} {numbers}{meaning}")
-    lines.append(f"static vectors of all arms: {Path(first.card['static']).name}")
+    static = {o.card["static"] and Path(o.card["static"]).name for o in firsts.values()}
+    names = sorted(name or "none, learned word vectors instead" for name in static)
+    lines.append(f"static vectors of all arms: {'; '.join(names)}")
     return lines
 
 

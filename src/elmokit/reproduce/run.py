@@ -16,6 +16,8 @@ from .setup import Bilm, OnRow, OnRun, Setup
 
 RUNS = frozenset({"seeds", "epochs", "settings"})
 TASKS = RUNS | {"fraction", "tasks"}
+OTHER_DATA = ("wnut17", "klue", "nsmc", "3i4k", "korquad")
+"""The same comparison as `ner` and `sst5` on data that the paper does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,19 @@ class Experiment:
     is_picture: bool = False
 
 
+def _compare(name: str) -> Callable[[Setup], Report]:
+    return lambda setup: compare_layers(setup, name)
+
+
 EXPERIMENTS = {
     "table1": Experiment(table1, TASKS),
     "table2": Experiment(table2, TASKS),
     "table3": Experiment(table3, TASKS),
     "table5": Experiment(table5, frozenset({"max_sentences"})),
     "table6": Experiment(table6, frozenset({"max_sentences", "language"})),
-    "ner": Experiment(lambda setup: compare_layers(setup, "ner"), RUNS | {"fraction"}),
-    "sst5": Experiment(lambda setup: compare_layers(setup, "sentiment"), RUNS | {"fraction"}),
+    "ner": Experiment(_compare("ner"), RUNS | {"fraction"}),
+    "sst5": Experiment(_compare("sentiment"), RUNS | {"fraction"}),
+    **{name: Experiment(_compare(name), RUNS | {"fraction"}) for name in OTHER_DATA},
     "figure1": Experiment(figure1, TASKS | {"fractions"}, is_picture=True),
     "figure2": Experiment(figure2, TASKS, is_picture=True),
 }
@@ -61,7 +68,8 @@ def reproduce(
     """Run an experiment of the paper; returns `out/NAME.md`, beside which is `NAME.json`.
 
     Args:
-        name: `table1`, `table2`, `table3`, `table5`, `table6`, `ner`, `sst5`, `figure1`, `figure2`.
+        name: `table1`, `table2`, `table3`, `table5`, `table6`, `ner`, `sst5`, `figure1`, `figure2`;
+            `wnut17`, `klue`, `nsmc`, `3i4k` and `korquad` as `ner` and `sst5` on other data.
         data: Folder of data sets (see `layout.py`).
         model: The biLM, in any published format.
         out: Folder for everything that is written; task runs go to `out/runs`.

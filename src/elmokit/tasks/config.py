@@ -127,6 +127,12 @@ class TaskConfig(Config):
     train: TrainConfig = field(default_factory=TrainConfig)
     tokenizer: str | None = None
     """For text that has no tokens yet; by default the biLM's own, or `regex` without one."""
+    held_out: float = 0.0
+    """Share of a file, by its texts (of SQuAD, by its articles), for development alone; training
+    reads the rest. With it, one file can be both."""
+
+    def __post_init__(self) -> None:
+        share(self, "held_out")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,6 +145,7 @@ class NerConfig(TaskConfig):
     dropout: float = 0.5
 
     def __post_init__(self) -> None:
+        TaskConfig.__post_init__(self)
         within(self, 1, _WIDE, "lstm_dim", "lstm_layers")
         share(self, "dropout")
 
@@ -168,6 +175,7 @@ class BcnConfig(TaskConfig):
     label_column: int | None = None
 
     def __post_init__(self) -> None:
+        TaskConfig.__post_init__(self)
         within(self, 1, _WIDE, "dim", "maxout_pieces", "reduction", "min_phrase")
         share(self, "dropout")
         if (self.text_column is None) != (self.label_column is None):

@@ -188,7 +188,9 @@ class _Run:
         examples = self.task.read(path, self.config, self.reader, is_training=is_training)
         kept = [e for e in examples if all(map(len, self.task.sentences(e)))]
         if not kept:
-            raise InputError(f"{path} has no examples")
+            side = "training" if is_training else "development"
+            hint = f" for {side} (held_out)" if self.config.held_out else ""
+            raise InputError(f"{path} has no examples{hint}")
         return kept
 
     def _sentences(self, examples: list[Example]) -> list[Any]:

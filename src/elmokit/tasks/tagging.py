@@ -8,6 +8,7 @@ from ..errors import FormatError
 from ..text.reader import Reader
 from .config import NerConfig, TaskConfig
 from .data.examples import TaggedSentence
+from .data.held_out import one_side, text_of
 from .data.tagging import read_tagged
 from .embedding import TaskEmbedding
 from .ner import NerTagger
@@ -25,7 +26,12 @@ class NerTask:
         self, path: Path, config: TaskConfig, reader: Reader, *, is_training: bool
     ) -> list[TaggedSentence]:
         """The sentences of a file."""
-        return read_tagged(path, tokenizer=reader.spans)
+        sentences = read_tagged(path, tokenizer=reader.spans)
+        return list(
+            one_side(
+                sentences, lambda s: text_of(s.tokens), config.held_out, is_training=is_training
+            )
+        )
 
     def example(self, line: str, reader: Reader) -> TaggedSentence:
         """The tokens of a line, without tags."""

@@ -70,7 +70,6 @@ def test_answers_are_covered(text: str, answer: str, expected: str | None) -> No
 
 
 def test_morphemes_share_characters() -> None:
-    pytest.importorskip("kiwipiepy")
     text = "그는 1989년에 서울에서 공부했다."
     passage = Passage.read(text, Reader("kiwi"))
     for answer in ("1989년", "서울", "공부", "공부했다", "서울에서 공부"):

@@ -52,6 +52,7 @@ class CorefConfig(TaskConfig):
     """Of the hidden layers and of the features."""
 
     def __post_init__(self) -> None:
+        TaskConfig.__post_init__(self)
         within(self, 1, _WIDE, "lstm_dim", "lstm_layers", "ffnn_dim", "feature_dim", "max_width")
         within(self, 1, 100, "ffnn_layers")
         within(self, 1, _MANY, "max_antecedents", "max_train_tokens")

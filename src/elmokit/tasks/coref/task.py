@@ -8,6 +8,7 @@ from ...data.sentences import split_sentences
 from ...errors import FormatError
 from ...text.reader import Reader
 from ..config import TaskConfig
+from ..data.held_out import one_side
 from ..embedding import TaskEmbedding
 from ..task import Facts, Metrics
 from .clusters import bracketed
@@ -28,7 +29,14 @@ class CorefTask:
     ) -> list[CorefDocument]:
         """The documents, without singletons unless they are wanted."""
         assert isinstance(config, CorefConfig)
-        documents = read_documents(path)
+        documents = list(
+            one_side(
+                read_documents(path),
+                lambda document: document.name,
+                config.held_out,
+                is_training=is_training,
+            )
+        )
         if config.singletons:
             return documents
         return [document.without_singletons() for document in documents]

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...errors import FormatError
 from .examples import LabelledText, ScoredPair
+from .held_out import one_side, text_of
 from .lines import filled_lines, json_lines, table_rows
 
 _TREE_TOKEN = re.compile(r"[()]|[^()\s]+")
@@ -16,7 +17,9 @@ _TREE_LABELS = ("0", "1", "2", "3", "4")
 _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "``": '"', "''": '"'}
 
 
-def read_trees(path: Path | str, *, phrases: bool = False) -> list[LabelledText]:
+def read_trees(
+    path: Path | str, *, phrases: bool = False, held_out: float = 0.0, is_training: bool = True
+) -> list[LabelledText]:
     """The sentences of a file of sentiment trees, one a line, with the labels "0" to "4".
 
     Brackets, quotes and slashes come as people write them: `-LRB-` as `(`, an opening or closing
@@ -25,8 +28,13 @@ def read_trees(path: Path | str, *, phrases: bool = False) -> list[LabelledText]
     Args:
         path: The file, plain or compressed.
         phrases: Also every distinct phrase of the trees, after the sentences: for training.
+        held_out: Share of the trees that are for development alone.
+        is_training: Whether the others are asked for.
     """
-    trees = [_parse_tree(line, f"{path}, line {number}") for number, line in filled_lines(path)]
+    every = [_parse_tree(line, f"{path}, line {number}") for number, line in filled_lines(path)]
+    trees = list(
+        one_side(every, lambda t: text_of(t[-1].tokens), held_out, is_training=is_training)
+    )
     sentences = [tree[-1] for tree in trees]
     if not phrases:
         return sentences

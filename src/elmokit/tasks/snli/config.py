@@ -29,5 +29,6 @@ class SnliConfig(TaskConfig):
     """Of the aligned tokens; only where there is ELMo, as in the paper."""
 
     def __post_init__(self) -> None:
+        TaskConfig.__post_init__(self)
         within(self, 1, _WIDE, "dim")
         share(self, "dropout", "attention_dropout")

@@ -7,6 +7,7 @@ from typing import ClassVar
 from ...errors import InputError
 from ...text.reader import Reader
 from ..config import TaskConfig
+from ..data.held_out import one_side, text_of
 from ..embedding import TaskEmbedding
 from ..labels import LabelTask
 from ..task import Facts
@@ -25,7 +26,10 @@ class SnliTask(LabelTask):
         self, path: Path, config: TaskConfig, reader: Reader, *, is_training: bool
     ) -> list[SentencePair]:
         """The pairs of a file that have a gold label."""
-        return read_inference(path, reader.tokens)
+        pairs = read_inference(path, reader.tokens)
+        return list(
+            one_side(pairs, lambda p: text_of(p.premise), config.held_out, is_training=is_training)
+        )
 
     def example(self, line: str, reader: Reader) -> SentencePair:
         """The premise and the hypothesis of a line, parted by a tab."""

@@ -38,17 +38,15 @@ class SquadConfig(TaskConfig):
     """Longest text that is read at once; a longer one is read in windows (see `passage.py`)."""
     max_questions: int = 0
     """Number of training questions, of whole paragraphs drawn from all articles; 0 for all."""
-    held_out: float = 0.0
-    """Share of the articles, by their titles, for development alone; training reads the others.
-    With it, one file can be both."""
     rules: Literal["auto", "squad", "korquad"] = "auto"
     """How answers are scored; `auto` is by what the file calls itself."""
 
     def __post_init__(self) -> None:
+        TaskConfig.__post_init__(self)
         within(self, 1, _WIDE, "gru_dim", "max_answer_tokens")
         within(self, 0, _MANY, "max_questions")
         within(self, 2, _MANY, "max_paragraph_tokens")
-        share(self, "dropout", "held_out")
+        share(self, "dropout")
         one_of("rules", self.rules, ("auto", "squad", "korquad"))
         if self.max_paragraph_tokens < 2 * self.max_answer_tokens:
             raise ConfigError(

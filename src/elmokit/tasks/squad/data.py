@@ -8,7 +8,6 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 from ...errors import FormatError, InputError
 from ...io.files import json_field, read_lines
 from ...text.reader import Reader
+from ..data.held_out import one_side, share_of
 from .config import Rules, SquadConfig
 from .passage import Passage, Span, spans_inside, window_around
 
@@ -112,7 +112,7 @@ def _question(
     if not spans:
         return None
     if size is not None and len(passage.tokens) > size:
-        window = window_around(spans[0], len(passage.tokens), size, _share(name))
+        window = window_around(spans[0], len(passage.tokens), size, share_of(name))
         passage, spans = passage.part(*window), list(spans_inside(spans, *window))
     question = json_field(row, "question", str, where=where)
     tokens = tuple(reader.tokens(question))
@@ -123,11 +123,14 @@ def _paragraphs(
     values: dict[str, Any], path: Path | str, held_out: float, is_training: bool
 ) -> Iterator[_Paragraph]:
     """The paragraphs of the articles that are asked for."""
-    for article in json_field(values, "data", list, where=str(path)):
-        title = json_field(article, "title", str, where=str(path), default="")
-        if held_out and (_share(title) < held_out) == is_training:
-            continue
-        where = f"{path}, article {title!r:.60}"
+
+    def title_of(article: Any) -> str:
+        title: str = json_field(article, "title", str, where=str(path), default="")
+        return title
+
+    articles = json_field(values, "data", list, where=str(path))
+    for article in one_side(articles, title_of, held_out, is_training=is_training):
+        where = f"{path}, article {title_of(article)!r:.60}"
         for paragraph in json_field(article, "paragraphs", list, where=where):
             context = json_field(paragraph, "context", str, where=where)
             yield _Paragraph(context, json_field(paragraph, "qas", list, where=where))
@@ -163,12 +166,6 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _rules(values: dict[str, Any]) -> Rules:
     return "korquad" if "korquad" in str(values.get("version")).lower() else "squad"
-
-
-def _share(name: str) -> float:
-    """A number of 0 up to 1 that depends on nothing but a name."""
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).digest()
-    return int.from_bytes(digest) / 2**48
 
 
 def _hint(config: SquadConfig, is_training: bool) -> str:

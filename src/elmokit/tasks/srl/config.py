@@ -34,6 +34,7 @@ class SrlConfig(TaskConfig):
     """Frames to learn from, at even distances in the file; 0 for all."""
 
     def __post_init__(self) -> None:
+        TaskConfig.__post_init__(self)
         within(self, 1, _WIDE, "predicate_dim", "lstm_dim", "lstm_layers")
         within(self, 0, _MANY, "max_frames")
         share(self, "dropout")

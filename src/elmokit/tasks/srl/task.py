@@ -10,6 +10,7 @@ from ...errors import FormatError, InputError
 from ...text.marked import parse_marked, split_marked
 from ...text.reader import Reader
 from ..config import TaskConfig
+from ..data.held_out import one_side, text_of
 from ..embedding import TaskEmbedding
 from ..tags import spans
 from ..task import Facts, Metrics
@@ -31,7 +32,14 @@ class SrlTask:
     ) -> list[Frame]:
         """The frames of a file, or so many of them for training."""
         assert isinstance(config, SrlConfig)
-        frames = read_frames(path)
+        frames = list(
+            one_side(
+                read_frames(path),
+                lambda frame: text_of(frame.tokens),
+                config.held_out,
+                is_training=is_training,
+            )
+        )
         if is_training and 0 < config.max_frames < len(frames):
             kept = np.linspace(0, len(frames), config.max_frames, endpoint=False).astype(int)
             frames = [frames[i] for i in kept.tolist()]
