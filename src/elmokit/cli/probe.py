@@ -25,6 +25,13 @@ TagTrain = Annotated[
     Path, typer.Option(metavar="FILE", help="CoNLL-U to learn from; .gz and .xz too.")
 ]
 TagDev = Annotated[Path, typer.Option(metavar="FILE", help="CoNLL-U to score.")]
+Split = Annotated[
+    bool | None,
+    typer.Option(
+        "--split/--whole",
+        help="Read words as the model's tokenizer splits them, or whole; default: split by kiwi.",
+    ),
+]
 Tag = Annotated[str, typer.Option(metavar="COLUMN", help="upos or xpos.")]
 Static = Annotated[
     Path | None,
@@ -77,6 +84,7 @@ def pos_cli(
     dev: TagDev,
     tag: Tag = "upos",
     static: Static = None,
+    split: Split = None,
     max_sentences: MaxSentences = None,
     epochs: Epochs = 20,
     seed: Seed = 1,
@@ -94,15 +102,17 @@ def pos_cli(
     if tag not in get_args(Tagset):
         raise ConfigError(f"--tag {tag}: expected upos or xpos")
     from ..tasks.data import read_conllu
-    from ..tasks.probes import LinearSettings, pos_probe
+    from ..tasks.probes import LinearSettings, pos_probe, splits_words
     from ..tasks.vectors import read_static_vectors
 
     column: Tagset = "upos" if tag == "upos" else "xpos"
     data = [read_conllu(path, tag=column) for path in (train, dev)]
     vectors = None if static is None else read_static_vectors(static, _words(*data))
+    elmo = load_model(model, device)
     result = pos_probe(
-        load_model(model, device),
+        elmo,
         *data,
+        split=splits_words(elmo) if split is None else split,
         max_sentences=max_sentences,
         static=vectors,
         settings=LinearSettings(epochs=epochs, seed=seed),

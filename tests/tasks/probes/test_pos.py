@@ -55,6 +55,20 @@ def test_same_result_twice(tiny: Elmo, result: PosResult) -> None:
     assert pos_probe(tiny, sentences(60, 0), sentences(20, 1)) == result
 
 
+def test_split_words_are_the_means_of_their_parts(tiny: Elmo) -> None:
+    words = [["can't", "stop", "(2018)"], ["a"], ["\u2003", "b"]]
+    found = token_layers(tiny, words, split=True)
+    assert found.shape == (tiny.num_layers, 6, tiny.dim)
+    assert tiny.tokenize("can't stop (2018)") == [["ca", "n't", "stop", "(", "2018", ")"]]
+    parts = tiny.embed(["can't stop (2018)"], layers="all")[0]
+    for word, (start, end) in enumerate([(0, 2), (2, 3), (3, 6)]):
+        np.testing.assert_allclose(
+            found[:, word], parts[:, start:end].mean(axis=1), rtol=2e-3, atol=1e-3
+        )
+    assert not found[:, 4].any()  # the tokenizer leaves nothing of it
+    np.testing.assert_allclose(found[:, 5], tiny.embed(["b"], layers="all")[0][:, 0], atol=1e-3)
+
+
 def test_static_vectors_are_a_row(tiny: Elmo) -> None:
     static = StaticVectors({"dog": 0, "runs": 1}, np.eye(2, dtype=np.float32))
     train, dev = [tagged("dog runs")] * 8, [tagged("dog runs the cat")]

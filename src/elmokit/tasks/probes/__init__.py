@@ -10,6 +10,7 @@ from .homographs import HomographResult as HomographResult
 from .homographs import Occurrence as Occurrence
 from .homographs import homograph_probe as homograph_probe
 from .homographs import read_homographs as read_homographs
+from .layers import splits_words as splits_words
 from .linear import LinearSettings as LinearSettings
 from .pos import PosResult as PosResult
 from .pos import pos_probe as pos_probe

@@ -82,6 +82,7 @@ def pos_probe(
     *,
     max_sentences: int | None = None,
     static: StaticVectors | None = None,
+    split: bool = False,
     settings: LinearSettings | None = None,
 ) -> PosResult:
     """The accuracy of a linear classifier on each layer, on their average and on a learned mix.
@@ -95,6 +96,8 @@ def pos_probe(
         dev: Tagged sentences to score; a tag that training never saw counts as an error.
         max_sentences: Learn from so many only, at even distances.
         static: Word vectors for a baseline; unknown words are zeros.
+        split: The model reads the sentences as its own tokenizer splits them, and the vector of a
+            word is the mean of its parts: Korean words in morphemes.
         settings: How the classifiers are trained.
     """
     settings = settings or LinearSettings()
@@ -108,7 +111,7 @@ def pos_probe(
         words = [Features(_static_rows(sentences, static)) for sentences in (train, dev)]
         accuracy[STATIC], _ = task.run(*words)
     weights: tuple[float, ...] = ()
-    for name, (learned, scored) in _views(elmo, train, dev):
+    for name, (learned, scored) in _views(elmo, split, train, dev):
         accuracy[name], weights = task.run(learned, scored)
         log.info("%s: %s", name, percent(accuracy[name]))
     return PosResult(
@@ -153,9 +156,13 @@ class _Task:
         return accuracy, () if probe.mix is None else tuple(probe.mix.weights().tolist())
 
 
-def _views(elmo: Elmo, *data: Sequence[TaggedSentence]) -> Iterator[tuple[str, list[Features]]]:
+def _views(
+    elmo: Elmo, split: bool, *data: Sequence[TaggedSentence]
+) -> Iterator[tuple[str, list[Features]]]:
     """What a classifier can read of the layers of the data, by name; the mix comes last."""
-    found = [torch.from_numpy(token_layers(elmo, [s.tokens for s in part])) for part in data]
+    found = [
+        torch.from_numpy(token_layers(elmo, [s.tokens for s in part], split=split)) for part in data
+    ]
     for i in range(elmo.num_layers):
         yield str(i), [Features(layers[i : i + 1]) for layers in found]
     yield AVERAGE, [Features(layers, average=True) for layers in found]
