@@ -25,9 +25,11 @@ GIFT = {
     "present": ["My watch was a birthday [gift].", "The ring was a wedding [gift]."],
 }
 BAE = {
-    "ship 선박": ["그는 [배]를 타고 섬으로 갔다.", "항구에 큰 [배]가 들어왔다."],
-    "pear 과일": ["달고 시원한 [배]를 깎아 먹었다.", "시장에서 사과와 [배]를 샀다."],
+    "ship 선박": ["그는 [배]를 타고 섬으로 갔다.", "사람들은 [배]를 타고 강을 건넜다."],
+    "pear 과일": ["달고 시원한 [배]를 깎아 먹었다.", "그는 사과와 [배]를 깎아 먹었다."],
 }
+"""All with the same particle: to a model that has read this little, it matters as much."""
+MAL = ["장군은 [말]을 타고 성으로 갔다.", "그는 아무 [말]도 하지 않았다."]
 PLAY = [
     "She wrote a [play] for the theatre.",
     "He will [play] for the club next season.",
@@ -39,6 +41,7 @@ ENGLISH = {
     "열매": "chestnut", "시설": "bridge",
 }  # fmt: skip
 """For a picture, whose font may have no Korean letters; 신체 is the eye, the leg or the belly."""
+Margins = NDArray[np.float64]
 COLORS = ["#d55e00", "#0072b2"]
 
 
@@ -71,9 +74,8 @@ def show_pairs(elmo: Elmo, senses: dict[str, list[str]]) -> None:
         print(f"    {name:<28}{np.mean(same):>14.2f}{np.mean(other):>15.2f}")
 
 
-def show_nearest(elmo: Elmo, queries: list[str]) -> None:
+def show_nearest(elmo: Elmo, queries: list[str], lines: list[str]) -> None:
     """The contexts in a small text that use the word alike."""
-    lines = (DATA / "play.txt").read_text(encoding="utf-8").splitlines()
     for query in queries:
         print(f"\n    {query}")
         for layer in range(1, elmo.num_layers):
@@ -92,6 +94,21 @@ def margins(vectors: NDArray[np.float32], is_first: NDArray[np.bool_]) -> list[f
     return found
 
 
+def between(elmo: Elmo, path: Path) -> list[tuple[str, list[str], NDArray[np.bool_], Margins]]:
+    """Of each word of a table: its first two senses, which of the two each occurrence has, and
+    where it is between them; the words that are told apart best come first."""
+    table = read_homographs(path)
+    found = []
+    for word in dict.fromkeys(row.word for row in table):
+        senses = list(dict.fromkeys(r.sense for r in table if r.word == word))[:2]
+        rows = [r for r in table if r.word == word and r.sense in senses]
+        marked = [f"{r.text[: r.start]}[{r.text[r.start : r.end]}]{r.text[r.end :]}" for r in rows]
+        is_second = np.array([r.sense == senses[1] for r in rows])
+        at = np.array(margins(occurrences(elmo, marked)[:, -1], is_second))
+        found.append((word, senses, is_second, at))
+    return sorted(found, key=lambda row: -np.mean((row[3] > 0) == row[2]))
+
+
 def draw(models: dict[str, Elmo], path: Path) -> None:
     """Every occurrence of some words between their two meanings."""
     from matplotlib.figure import Figure
@@ -99,26 +116,17 @@ def draw(models: dict[str, Elmo], path: Path) -> None:
     figure = Figure(figsize=(7 * len(models), 4.2), layout="constrained")
     panels = figure.subplots(1, len(models), squeeze=False)[0]
     for axes, (name, elmo) in zip(panels, models.items(), strict=True):
-        table = read_homographs(DATA / f"{name}_homographs.tsv")
-        words = list(dict.fromkeys(row.word for row in table))
-        limit = 0.0
-        for y, word in enumerate(words):
-            senses = list(dict.fromkeys(r.sense for r in table if r.word == word))[:2]
-            rows = [r for r in table if r.word == word and r.sense in senses]
-            marked = [
-                f"{r.text[: r.start]}[{r.text[r.start : r.end]}]{r.text[r.end :]}" for r in rows
-            ]
-            is_second = np.array([r.sense == senses[1] for r in rows])
-            at = np.array(margins(occurrences(elmo, marked)[:, -1], is_second))
+        words = between(elmo, DATA / f"{name}_homographs.tsv")
+        limit = max(float(np.abs(at).max()) for *_, at in words)
+        for y, (word, senses, is_second, at) in enumerate(words):
             axes.scatter(at, y + 0.16 * (2 * is_second - 1), s=36, alpha=0.8,
                          color=[COLORS[int(second)] for second in is_second])  # fmt: skip
-            limit = max(limit, float(np.abs(at).max()))
             for sense, color, x, side in zip(senses, COLORS, (0.01, 0.99), ("left", "right")):
                 label = {"눈": "eye", "다리": "leg"}.get(word, "body") if sense == "신체" else sense
                 axes.text(x, y, ENGLISH.get(label, label), color=color, ha=side, va="center",
                           transform=axes.get_yaxis_transform())  # fmt: skip
         axes.axvline(0, color="#888", lw=1)
-        axes.set_yticks(range(len(words)), [ENGLISH.get(word, word) for word in words])
+        axes.set_yticks(range(len(words)), [ENGLISH.get(row[0], row[0]) for row in words])
         axes.set(xlim=(-1.6 * limit, 1.6 * limit), ylim=(len(words) - 0.5, -0.5), xticks=[])
         axes.set_xlabel(
             "nearer to one meaning  |  nearer to the other (a static vector: on the line)"
@@ -142,14 +150,19 @@ def main() -> None:
         print("\nThe same in Korean: 배\n")
         show_pairs(models["ko"], BAE)
     print("\nWhich contexts are most alike? play, in examples/data/play.txt")
-    show_nearest(models["en"], PLAY)
+    show_nearest(models["en"], PLAY, (DATA / "play.txt").read_text("utf-8").splitlines())
+    if "ko" in models:
+        print("\nThe same in Korean: 말 is a horse, and what is said")
+        table = read_homographs(DATA / "ko_homographs.tsv")
+        show_nearest(models["ko"], MAL, [row.text for row in table])
     print("\nWhat could stand here? Both language models, one from each side\n")
     for query in ("The film was [released] in 1995.", "She sat on the [bank] of the river."):
         words = [s.word for s in models["en"].substitutes(query, k=6).best]
         print(f"    {query:<40} {', '.join(words)}")
     try:
         draw(models, args.output)
-        print(f"\nA picture of words between their meanings: {args.output}\n")
+        print(f"\nA picture of words between their meanings, the clearest first: {args.output}")
+        print("(What is not told apart there, and why: docs/models.md)\n")
     except ImportError:
         print("\nFor a picture of words between their meanings: pip install 'elmokit[plot]'\n")
 

@@ -19,8 +19,8 @@ SENSES = {
         ["My watch was a birthday [gift].", "The ring was a wedding [gift]."],
     ),
     "ko": (
-        ["그는 [배]를 타고 섬으로 갔다.", "항구에 큰 [배]가 들어왔다."],
-        ["달고 시원한 [배]를 깎아 먹었다.", "시장에서 사과와 [배]를 샀다."],
+        ["그는 [배]를 타고 섬으로 갔다.", "사람들은 [배]를 타고 강을 건넜다."],
+        ["달고 시원한 [배]를 깎아 먹었다.", "그는 사과와 [배]를 깎아 먹었다."],
     ),
 }
 
@@ -35,8 +35,8 @@ def elmo(name: str) -> Elmo:
     return Elmo.from_pretrained(name, device="cpu")
 
 
-def test_english_is_there() -> None:
-    assert "en" in builtin_names()
+def test_english_and_korean_are_there() -> None:
+    assert {"en", "ko"} <= set(builtin_names())
 
 
 def test_it_is_small_and_has_a_card(name: str) -> None:
