@@ -81,8 +81,8 @@ def test_phrases_of_a_tree_that_is_held_out_are_not_learned(tmp_path: Path) -> N
 
 
 def test_all_is_on_both_sides_if_nothing_is_held_out() -> None:
-    assert list(one_side("abc", str, 0.0, is_training=True)) == ["a", "b", "c"]
-    assert list(one_side("abc", str, 0.0, is_training=False)) == ["a", "b", "c"]
+    assert one_side("abc", str, 0.0, is_training=True) == ["a", "b", "c"]
+    assert one_side("abc", str, 0.0, is_training=False) == ["a", "b", "c"]
 
 
 def test_a_share_is_below_one() -> None:

@@ -32,8 +32,8 @@ class SentimentTask(LabelTask):
         if start == "(":
             return _read_trees(path, config, is_training)
         texts = _read_lines(path, config, reader, is_json=start == "{")
-        return list(
-            one_side(texts, lambda t: text_of(t.tokens), config.held_out, is_training=is_training)
+        return one_side(
+            texts, lambda t: text_of(t.tokens), config.held_out, is_training=is_training
         )
 
     def example(self, line: str, reader: Reader) -> LabelledText:

@@ -27,10 +27,8 @@ class NerTask:
     ) -> list[TaggedSentence]:
         """The sentences of a file."""
         sentences = read_tagged(path, tokenizer=reader.spans)
-        return list(
-            one_side(
-                sentences, lambda s: text_of(s.tokens), config.held_out, is_training=is_training
-            )
+        return one_side(
+            sentences, lambda s: text_of(s.tokens), config.held_out, is_training=is_training
         )
 
     def example(self, line: str, reader: Reader) -> TaggedSentence:

@@ -29,14 +29,8 @@ class CorefTask:
     ) -> list[CorefDocument]:
         """The documents, without singletons unless they are wanted."""
         assert isinstance(config, CorefConfig)
-        documents = list(
-            one_side(
-                read_documents(path),
-                lambda document: document.name,
-                config.held_out,
-                is_training=is_training,
-            )
-        )
+        every = read_documents(path)
+        documents = one_side(every, lambda d: d.name, config.held_out, is_training=is_training)
         if config.singletons:
             return documents
         return [document.without_singletons() for document in documents]

@@ -1,6 +1,6 @@
 """One file as training and development data: what is held out is settled by its name or text."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import TypeVar
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 def one_side(
     items: Iterable[T], name: Callable[[T], str], held_out: float, *, is_training: bool
-) -> Iterator[T]:
+) -> list[T]:
     """The items for development, or the others for training; all of them if nothing is held out.
 
     Items of the same name are on the same side, wherever they are in the file.
@@ -20,9 +20,9 @@ def one_side(
         held_out: Share of the names that are for development.
         is_training: Which side is asked for.
     """
-    for item in items:
-        if not held_out or (share_of(name(item)) < held_out) != is_training:
-            yield item
+    if not held_out:
+        return list(items)
+    return [item for item in items if (share_of(name(item)) < held_out) != is_training]
 
 
 def text_of(tokens: Iterable[str]) -> str:

@@ -32,9 +32,7 @@ def read_trees(
         is_training: Whether the others are asked for.
     """
     every = [_parse_tree(line, f"{path}, line {number}") for number, line in filled_lines(path)]
-    trees = list(
-        one_side(every, lambda t: text_of(t[-1].tokens), held_out, is_training=is_training)
-    )
+    trees = one_side(every, lambda t: text_of(t[-1].tokens), held_out, is_training=is_training)
     sentences = [tree[-1] for tree in trees]
     if not phrases:
         return sentences

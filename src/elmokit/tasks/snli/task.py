@@ -27,8 +27,8 @@ class SnliTask(LabelTask):
     ) -> list[SentencePair]:
         """The pairs of a file that have a gold label."""
         pairs = read_inference(path, reader.tokens)
-        return list(
-            one_side(pairs, lambda p: text_of(p.premise), config.held_out, is_training=is_training)
+        return one_side(
+            pairs, lambda p: text_of(p.premise), config.held_out, is_training=is_training
         )
 
     def example(self, line: str, reader: Reader) -> SentencePair:

@@ -32,13 +32,11 @@ class SrlTask:
     ) -> list[Frame]:
         """The frames of a file, or so many of them for training."""
         assert isinstance(config, SrlConfig)
-        frames = list(
-            one_side(
-                read_frames(path),
-                lambda frame: text_of(frame.tokens),
-                config.held_out,
-                is_training=is_training,
-            )
+        frames = one_side(
+            read_frames(path),
+            lambda frame: text_of(frame.tokens),
+            config.held_out,
+            is_training=is_training,
         )
         if is_training and 0 < config.max_frames < len(frames):
             kept = np.linspace(0, len(frames), config.max_frames, endpoint=False).astype(int)
