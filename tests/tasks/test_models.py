@@ -10,6 +10,7 @@ from task_data import assert_gradients_reach_the_mixes, bcn_config, ner_config, 
 
 from elmokit import Elmo
 from elmokit.tasks.batch import TokenReader
+from elmokit.tasks.bcn import Bcn
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.features import FrozenLayers
 from elmokit.tasks.registry import TASKS
@@ -121,3 +122,18 @@ def test_cached_training_equals_uncached(tmp_path: Path) -> None:
         assert (setup.source.num_sentences > 0) == is_cached
         tensors.append(setup.model.state_dict())
     assert all(torch.equal(tensors[0][name], tensors[1][name]) for name in tensors[0])
+
+
+def test_classifier_drops_the_same_of_elmo_at_all_tokens(tiny: Elmo, tmp_path: Path) -> None:
+    """Else the largest value over the tokens is twice as large in training as in prediction."""
+    config = bcn_config(place="output").override("elmo.dropout=0.5")
+    setup = Setup("sentiment", config, tiny, tmp_path)
+    batch = setup.read([setup.task.sentences(e)[0] for e in setup.examples])
+    model = setup.model.train()
+    assert isinstance(model, Bcn)
+    h = torch.zeros(*batch.mask.shape, 1)
+    dropped = model.embedding.at_output(h, batch, model.elmo_dropout)[..., 1:]
+    kept = model.embedding.mixes["output"].eval()(batch.layers, batch.mask)
+    is_same = torch.isclose(dropped, 2 * kept).all(dim=1)
+    assert (is_same | (dropped == 0).all(dim=1)).all()
+    assert 0.3 < is_same.float().mean() < 0.7

@@ -10,7 +10,7 @@ from .batch import TokenBatch
 from .config import BcnConfig
 from .data.examples import LabelledText
 from .embedding import TaskEmbedding
-from .encoder import BiLstm
+from .encoder import BiLstm, VariationalDropout
 from .labels import LabelModel
 from .task import Read
 
@@ -35,6 +35,8 @@ class Bcn(LabelModel):
         width = self.integrator.dim + embedding.output_dim
         self.attention = nn.Linear(width, 1)
         self.dropout = nn.Dropout(config.dropout)
+        # The largest of values that are dropped and doubled one by one is twice that of prediction.
+        self.elmo_dropout = VariationalDropout(config.elmo.dropout)
         pooled = 4 * width
         hidden = max(1, pooled // config.reduction), max(1, pooled // config.reduction**2)
         self.classifier = nn.Sequential(
@@ -55,7 +57,7 @@ class Bcn(LabelModel):
         h = self.encoder(x, batch.mask)
         context = biattention(h, batch.mask)
         h = self.integrator(torch.cat([h, h - context, h * context], dim=-1), batch.mask)
-        h = self.embedding.at_output(self.dropout(h), batch)
+        h = self.embedding.at_output(self.dropout(h), batch, self.elmo_dropout)
         pooled = torch.cat([*pools(h, batch.mask), self._attentive(h, batch.mask)], dim=-1)
         scores: Tensor = self.classifier(self.dropout(pooled))
         return scores

@@ -1,5 +1,7 @@
 """What a task model reads of each token: [static vectors; character CNN; ELMo]."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -63,11 +65,21 @@ class TaskEmbedding(nn.Module):
             parts.append(self.mixes["input"](batch.layers, batch.mask))
         return torch.cat(parts, dim=-1) * batch.mask[..., None]
 
-    def at_output(self, h: Float[Tensor, "B T H"], batch: TokenBatch) -> Float[Tensor, "B T H+E"]:
-        """[h_k; ELMo_k] where ELMo is at the output, else h_k."""
-        if "output" not in self.mixes:
+    def at_output(
+        self,
+        h: Float[Tensor, "B T H"],
+        batch: TokenBatch,
+        dropout: Callable[[Tensor], Tensor] | None = None,
+    ) -> Float[Tensor, "B T H+E"]:
+        """[h_k; ELMo_k] where ELMo is at the output, else h_k; `dropout` in place of the mix's."""
+        mix = self._scalar_mixes().get("output")
+        if mix is None:
             return h
-        return torch.cat([h, self.mixes["output"](batch.layers, batch.mask)], dim=-1)
+        if dropout is None:
+            elmo = mix(batch.layers, batch.mask)
+        else:
+            elmo = dropout(mix.combine(batch.layers, batch.mask))
+        return torch.cat([h, elmo], dim=-1)
 
     def penalty(self) -> Float[Tensor, ""]:
         """λ‖s‖² of all mixes, to add to the loss."""
