@@ -75,11 +75,9 @@ class TaskEmbedding(nn.Module):
         mix = self._scalar_mixes().get("output")
         if mix is None:
             return h
-        if dropout is None:
-            elmo = mix(batch.layers, batch.mask)
-        else:
-            elmo = dropout(mix.combine(batch.layers, batch.mask))
-        return torch.cat([h, elmo], dim=-1)
+        assert batch.layers is not None
+        mixed = mix.combine(batch.layers, batch.mask)
+        return torch.cat([h, (dropout or mix.dropout)(mixed)], dim=-1)
 
     def penalty(self) -> Float[Tensor, ""]:
         """λ‖s‖² of all mixes, to add to the loss."""
