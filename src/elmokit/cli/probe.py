@@ -189,8 +189,8 @@ def homographs_cli(
 ) -> None:
     """Tell the meanings of a word apart.
 
-    For any language, with a small table. Each occurrence is given the sense whose other occurrences
-    have the nearest average.
+    For any language, with a small table. Each occurrence is given the sense to whose other
+    occurrences it has the largest mean cosine.
     """
     from ..tasks.probes import homograph_probe, read_homographs
 

@@ -39,6 +39,16 @@ def test_an_occurrence_does_not_vote_for_itself() -> None:
     assert leave_one_out(vectors, labels).tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.parametrize("num_senses", [2, 3])
+def test_guessing_is_at_chance(num_senses: int) -> None:
+    """Also for vectors that all point the same way, as those of one word do."""
+    chance = np.random.default_rng(1)
+    labels = np.repeat(np.arange(num_senses), 8)
+    noise = chance.normal(3, 1, (300, len(labels), 64)).astype(np.float32)
+    points = [leave_one_out(vectors, labels).mean() for vectors in noise]
+    assert abs(np.mean(points) - 1 / num_senses) < 0.03
+
+
 def test_vector_is_the_mean_of_the_tokens_that_overlap(tiny: Elmo) -> None:
     (part,) = _vectors(tiny, [occurrence("see New[York-ers] now", "x")])
     ((tokens),) = tiny.tokenize_with_offsets("see NewYork-ers now")

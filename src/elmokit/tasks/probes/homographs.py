@@ -1,7 +1,11 @@
 """Do the vectors of a word tell its meanings apart? A test that needs a table and no training.
 
-Leave-one-out: every occurrence is given the sense whose other occurrences have the nearest average
-vector, by cosine. It is the small sister of the WSD probe, for any language.
+Leave-one-out: every occurrence is given the sense to whose other occurrences it has the largest mean
+cosine. It is the small sister of the WSD probe, for any language.
+
+The cosine with the average of a sense would not do: the average of fewer vectors is longer and further
+off, and the sense that an occurrence is left out of has one fewer. Of two or three senses that are not
+told apart at all, it finds the right one in 45 or 25 % of the cases.
 """
 
 from collections.abc import Sequence
@@ -57,7 +61,7 @@ class HomographResult:
             "accuracy": self.accuracy,
             "chance": self.chance,
             "occurrences": self.num_occurrences,
-            "method": "leave-one-out nearest sense average (cosine), ties shared",
+            "method": "leave-one-out, largest mean cosine, ties shared",
         }
 
     def __str__(self) -> str:
@@ -69,7 +73,7 @@ class HomographResult:
         header = ["word", "n", "chance", *(_title(name) for name in self.accuracy)]
         return (
             f"{format_table(header, rows)}\n"
-            "accuracy of the nearest sense average, each occurrence left out in turn"
+            "accuracy of the sense with the largest mean cosine, each occurrence left out in turn"
         )
 
 
@@ -122,16 +126,18 @@ def homograph_probe(elmo: Elmo, occurrences: Sequence[Occurrence]) -> HomographR
 
 def leave_one_out(vectors: Vectors, labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """For each row, its points: 1 if its own sense is nearest, a share of it in a tie, else 0."""
-    num_senses = int(labels.max()) + 1
-    member = (labels == np.arange(num_senses)[:, None]).astype(np.float32)
-    sums = member @ vectors
-    points = np.empty(len(vectors))
-    for i, (vector, label) in enumerate(zip(vectors, labels, strict=True)):
-        others = sums.copy()
-        others[label] -= vector
-        cosines = normalise(others) @ normalise(vector)
-        near = cosines >= cosines.max() - TIE
-        points[i] = near[label] / near.sum()
+    rows = np.arange(len(labels))
+    is_other = ~np.eye(len(labels), dtype=bool)
+    directions = normalise(vectors)
+    cosines = directions @ directions.T
+    near = np.stack(
+        [
+            cosines.mean(axis=1, where=is_other & (labels == sense))
+            for sense in range(labels.max() + 1)
+        ]
+    )
+    is_nearest = near >= near.max(axis=0) - TIE
+    points: NDArray[np.float64] = is_nearest[labels, rows] / is_nearest.sum(axis=0)
     return points
 
 
