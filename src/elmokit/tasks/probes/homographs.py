@@ -1,11 +1,11 @@
 """Do the vectors of a word tell its meanings apart? A test that needs a table and no training.
 
-Leave-one-out: every occurrence is given the sense to whose other occurrences it has the largest mean
-cosine. It is the small sister of the WSD probe, for any language.
+Leave-one-out: every occurrence is given the sense to whose other occurrences it has the largest
+mean cosine. It is the small sister of the WSD probe, for any language.
 
-The cosine with the average of a sense would not do: the average of fewer vectors is longer and further
-off, and the sense that an occurrence is left out of has one fewer. Of two or three senses that are not
-told apart at all, it finds the right one in 45 or 25 % of the cases.
+The cosine with the average of a sense would not do: an average of fewer vectors is noisier and so
+further off, and the own sense, left without the occurrence, has one fewer. Of two or three senses
+that are not told apart at all, it would find the right one in 45 or 25 % of the cases.
 """
 
 from collections.abc import Sequence
