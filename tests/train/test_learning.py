@@ -58,7 +58,7 @@ def test_a_language_of_known_entropy_is_learned(
     corpus = prepared(lines, "chain")
     config = config.override(
         "data.reading=sentences", "data.batch_tokens=800", "data.max_length=200",
-        "softmax.loss=full", "train.lr=1e-2",
+        "softmax.loss=full", "train.lr=1e-2", "train.schedule=cosine",
         "train.max_steps=800", "train.dropout=0", "train.log_every=100",
         "train.evaluate_every=800", "train.checkpoint_every=800",
         "model.lstm.dim=32", "model.lstm.projection_dim=16",

@@ -66,7 +66,7 @@ class TrainConfig(Config):
 
     lr: float = 4e-3
     optimizer: Optimizer = "adamw"
-    schedule: Schedule = "cosine"
+    schedule: Schedule = "flat"
     """`flat` stays at `lr` until the last `cooldown` of the budget, so that a run that goes on with
     a larger budget before then is as good as one that had it from the start."""
     cooldown: float = 0.3

@@ -19,6 +19,7 @@ PRESETS: dict[str, PretrainConfig] = {
     ),
     "small": PretrainConfig(
         model=_model([(1, 32), (2, 32), (3, 64), (4, 128), (5, 256)], 512, 128, 1),
+        data=DataConfig(lanes=64),
     ),
     "medium": PretrainConfig(
         model=_model(
