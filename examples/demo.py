@@ -17,6 +17,7 @@ from elmokit import Elmo
 from elmokit.builtin import builtin_names
 from elmokit.search import nearest, parse_query
 from elmokit.tasks.probes import read_homographs
+from elmokit.tasks.probes.homographs import nearness
 
 DATA = Path(__file__).parent / "data"
 
@@ -41,7 +42,7 @@ ENGLISH = {
     "열매": "chestnut", "시설": "bridge",
 }  # fmt: skip
 """For a picture, whose font may have no Korean letters; 신체 is the eye, the leg or the belly."""
-Margins = NDArray[np.float64]
+Margins = NDArray[np.float32]
 COLORS = ["#d55e00", "#0072b2"]
 
 
@@ -84,16 +85,6 @@ def show_nearest(elmo: Elmo, queries: list[str], lines: list[str]) -> None:
                 print(f"        {match.score:.2f}  {lines[match.index]}")
 
 
-def margins(vectors: NDArray[np.float32], is_first: NDArray[np.bool_]) -> list[float]:
-    """How much nearer each row is to the others of the first group than to those of the second."""
-    found = []
-    for i in range(len(vectors)):
-        others = np.arange(len(vectors)) != i
-        first, second = (vectors[others & g].mean(axis=0) for g in (is_first, ~is_first))
-        found.append(cosine(vectors[i], first) - cosine(vectors[i], second))
-    return found
-
-
 def between(elmo: Elmo, path: Path) -> list[tuple[str, list[str], NDArray[np.bool_], Margins]]:
     """Of each word of a table: its first two senses, which of the two each occurrence has, and
     where it is between them; the words that are told apart best come first."""
@@ -104,7 +95,8 @@ def between(elmo: Elmo, path: Path) -> list[tuple[str, list[str], NDArray[np.boo
         rows = [r for r in table if r.word == word and r.sense in senses]
         marked = [f"{r.text[: r.start]}[{r.text[r.start : r.end]}]{r.text[r.end :]}" for r in rows]
         is_second = np.array([r.sense == senses[1] for r in rows])
-        at = np.array(margins(occurrences(elmo, marked)[:, -1], is_second))
+        first, second = nearness(occurrences(elmo, marked)[:, -1], is_second.astype(int))
+        at = second - first
         found.append((word, senses, is_second, at))
     return sorted(found, key=lambda row: -np.mean((row[3] > 0) == row[2]))
 

@@ -126,19 +126,20 @@ def homograph_probe(elmo: Elmo, occurrences: Sequence[Occurrence]) -> HomographR
 
 def leave_one_out(vectors: Vectors, labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """For each row, its points: 1 if its own sense is nearest, a share of it in a tie, else 0."""
+    near = nearness(vectors, labels)
+    is_nearest = near >= near.max(axis=0) - TIE
     rows = np.arange(len(labels))
+    points: NDArray[np.float64] = is_nearest[labels, rows] / is_nearest.sum(axis=0)
+    return points
+
+
+def nearness(vectors: Vectors, labels: NDArray[np.int64]) -> Vectors:
+    """The mean cosine of each row with the other rows of each sense: senses, rows."""
     is_other = ~np.eye(len(labels), dtype=bool)
     directions = normalise(vectors)
     cosines = directions @ directions.T
-    near = np.stack(
-        [
-            cosines.mean(axis=1, where=is_other & (labels == sense))
-            for sense in range(labels.max() + 1)
-        ]
-    )
-    is_nearest = near >= near.max(axis=0) - TIE
-    points: NDArray[np.float64] = is_nearest[labels, rows] / is_nearest.sum(axis=0)
-    return points
+    senses = range(labels.max() + 1)
+    return np.stack([cosines.mean(axis=1, where=is_other & (labels == s)) for s in senses])
 
 
 def _vectors(elmo: Elmo, occurrences: Sequence[Occurrence]) -> list[Vectors]:
