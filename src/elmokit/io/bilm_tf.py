@@ -36,7 +36,7 @@ def official_name(name: str) -> str:
         return name
     # A model of one layer has no MultiRNNCell around its cell.
     part = _PARTS.get(match["part"], match["part"])
-    return _cell(int(match["direction"]), int(match["layer"] or 0)) + part
+    return cell_name(int(match["direction"]), int(match["layer"] or 0)) + part
 
 
 def checkpoint_name(name: str) -> str:
@@ -81,7 +81,7 @@ def rules(config: ElmoConfig) -> list[Rule]:
     for direction, stack in enumerate(("forward_lm", "backward_lm")):
         for layer in range(config.lstm.num_layers):
             table += _lstm_rules(
-                f"bilm.{stack}.layers.{layer}.", _cell(direction, layer), config.lstm.projected
+                f"bilm.{stack}.layers.{layer}.", cell_name(direction, layer), config.lstm.projected
             )
     return table
 
@@ -91,7 +91,8 @@ def softmax_rules() -> list[Rule]:
     return [same("softmax.weight", "softmax/W"), same("softmax.bias", "softmax/b")]
 
 
-def _cell(direction: int, layer: int) -> str:
+def cell_name(direction: int, layer: int) -> str:
+    """What the HDF5 names of an LSTM's variables begin with; direction 0 is the forward one."""
     return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/"
 
 

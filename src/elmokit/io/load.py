@@ -17,6 +17,7 @@ from .manylangs import read_manylangs
 from .native import read_native
 from .official import SOFTMAX, TOKENS, WEIGHTS, kind_of_hdf5, read_official
 from .tf_checkpoint import find_prefix, read_tf_checkpoint
+from .tf_hub import is_tf_hub, read_tf_hub
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,8 @@ _ZIP_ERRORS = (
 
 EXPECTED = (
     "an elmokit folder (config.json + model.safetensors), an official pair (options.json + *.hdf5),"
-    " a TensorFlow checkpoint (*.index + options.json), an ELMoForManyLangs folder (encoder.pkl +"
+    " a TensorFlow checkpoint (*.index + options.json), a TensorFlow Hub module"
+    " (variables/variables.index), an ELMoForManyLangs folder (encoder.pkl +"
     " token_embedder.pkl), or a .zip of one of these"
 )
 
@@ -79,6 +81,8 @@ def _read_folder(folder: Path) -> Checkpoint:
         return read_manylangs(folder)
     if has("*.index"):
         return read_tf_checkpoint(find_prefix(folder))
+    if is_tf_hub(folder):
+        return read_tf_hub(folder)
     if has("*options.json", "*.hdf5"):
         return _read_official_folder(folder)
     if has("config.json"):
