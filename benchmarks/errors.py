@@ -2,9 +2,9 @@
 
     python benchmarks/errors.py RUN OTHER DEV [--train TRAIN] [--show 10]
 
-RUN and OTHER are runs of `elmokit train ner` or `elmokit train sentiment`, such as a baseline and
-the same model with ELMo; of each, all seeds are counted together. With TRAIN, entities are also
-told apart by whether the training data have them.
+RUN and OTHER are runs of `elmokit train` for ner, srl, sentiment, snli or squad, such as a baseline
+and the same model with ELMo; of each, all seeds are counted together. With TRAIN, entities are
+also told apart by whether the training data have them.
 """
 
 import argparse
@@ -15,11 +15,14 @@ from typing import Any, NamedTuple
 
 from elmokit.io.files import read_json
 from elmokit.tasks.load import TrainedTask, load_task
+from elmokit.tasks.squad.metrics import f1
 from elmokit.tasks.tags import spans
+
+QUESTION_WORDS = ("who", "what", "when", "where", "which", "why", "how")
 
 
 class Case(NamedTuple):
-    """Something to get right: an entity or a label, and what each of the two runs made of it."""
+    """Something to get right (a span, a label, an answer), and what each run made of it."""
 
     group: tuple[str, ...]
     """What it is counted under."""
@@ -34,12 +37,14 @@ def models(run: Path) -> Iterator[TrainedTask]:
         yield load_task(run, seed=int(seed["seed"]))
 
 
-def entity_cases(
+def span_cases(
     examples: Sequence[Any], runs: Sequence[Sequence[Any]], is_known: Callable[[str], bool | None]
 ) -> Iterator[Case]:
-    """Every entity of the data, and what was found in its place."""
+    """Every entity or argument of the data, and what was found in its place."""
     for i, example in enumerate(examples):
         for label, start, end in spans(example.tags):
+            if label == "V":
+                continue
             text = " ".join(example.tokens[start:end])
             known = is_known(text)
             groups = (f"type {label}", f"{min(end - start, 3)}{'+' * (end - start > 2)} tokens")
@@ -51,14 +56,28 @@ def entity_cases(
 
 
 def label_cases(examples: Sequence[Any], runs: Sequence[Sequence[Any]]) -> Iterator[Case]:
-    """Every text of the data, and the label that it was given."""
+    """Every text or pair of texts of the data, and the label that it was given."""
     for i, example in enumerate(examples):
-        number = len(example.tokens)
+        is_pair = hasattr(example, "premise")
+        tokens = (*example.premise, "|", *example.hypothesis) if is_pair else example.tokens
+        number = len(tokens)
         length = "up to 10" if number <= 10 else "11 to 20" if number <= 20 else "more than 20"
         groups = (f"label {example.label}", f"{length} tokens")
         found = [run[i]["label"] for run in runs]
-        text = " ".join(example.tokens)
+        text = " ".join(tokens)
         yield Case(groups, f"{example.label}: {text:.100}", example.label, (found[0], found[1]))
+
+
+def answer_cases(examples: Sequence[Any], runs: Sequence[Sequence[Any]]) -> Iterator[Case]:
+    """Every question, and whether its answer is right, in part or not."""
+    for i, example in enumerate(examples):
+        said = [run[i]["answer"] for run in runs]
+        found = [_answered(example, answer) for answer in said]
+        length = len(example.answers[0].split())
+        asked = next((w for w in map(str.lower, example.tokens) if w in QUESTION_WORDS), "other")
+        groups = (f"asks {asked}", f"{min(length, 4)}{'+' * (length > 3)} words")
+        text = f"{example.text}  {example.answers[0]!r:.40}, said {said[1]!r:.40}"
+        yield Case(groups, text, "right", (found[0], found[1]))
 
 
 def report(cases: Sequence[Case], names: Sequence[str], show: int) -> None:
@@ -94,12 +113,14 @@ def main() -> None:
     for pair in pairs:
         task = pair[0]
         examples = task.task.read(args.dev, task.config, task.reader, is_training=False)
-        examples = [e for e in examples if e.tokens]
+        examples = [e for e in examples if all(task.task.sentences(e))]
         found = [model.predict(examples) for model in pair]
-        if task.task.name == "ner":
-            cases += entity_cases(examples, found, _known(task, args.train))
+        if task.task.name in ("ner", "srl"):
+            cases += span_cases(examples, found, _known(task, args.train))
             spurious = [_spurious(examples, run) for run in found]
-            print(f"entities that are none: {spurious[0]} against {spurious[1]}")
+            print(f"spans that are none: {spurious[0]} against {spurious[1]}")
+        elif task.task.name == "squad":
+            cases += answer_cases(examples, found)
         else:
             cases += label_cases(examples, found)
     report(cases, (args.run.name, args.other.name), args.show)
@@ -114,7 +135,7 @@ def _known(task: TrainedTask, train: Path | None) -> Callable[[str], bool | None
 
 
 def _fault(found: Sequence[tuple[str, int, int]], label: str, start: int, end: int) -> str:
-    """What became of an entity."""
+    """What became of a span."""
     if (label, start, end) in found:
         return "right"
     if any((i, j) == (start, end) for _, i, j in found):
@@ -124,8 +145,14 @@ def _fault(found: Sequence[tuple[str, int, int]], label: str, start: int, end: i
     return "not found"
 
 
+def _answered(example: Any, answer: str) -> str:
+    """How good an answer is."""
+    score = max(f1(answer, gold, example.rules) for gold in example.answers)
+    return "right" if score == 1 else "in part" if score else "wrong"
+
+
 def _spurious(examples: Sequence[Any], run: Sequence[Any]) -> int:
-    """Found entities that overlap with none."""
+    """Found spans that overlap with none."""
     number = 0
     for example, tags in zip(examples, run, strict=True):
         gold = spans(example.tags)
