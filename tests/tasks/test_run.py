@@ -58,7 +58,6 @@ def test_folder_and_summary(data: dict[str, Path], tmp_path: Path) -> None:
     weights = json.loads((tmp_path / "run" / "weights.json").read_text())
     assert weights["seed-2"].keys() == {"input", "output"}
     assert (tmp_path / "run" / "weights.png").read_bytes()[:4] == b"\x89PNG"
-    assert not list((tmp_path / "run").glob("**/checkpoint*"))
     assert_refused(lambda: start(data, tmp_path / "run", config), "holds a run already", "--resume")
 
 
@@ -113,6 +112,44 @@ def test_resumed_equals_unbroken(finetune: bool, data: dict[str, Path], tmp_path
         logs = [(tmp_path / n / seed / "log.jsonl").read_text() for n in ("whole", "broken")]
         losses = [[json.loads(line)["loss"] for line in log.splitlines()] for log in logs]
         assert losses[0] == losses[1] and len(losses[0]) == 4
+
+
+@pytest.mark.parametrize("finetune", [False, True])
+def test_more_epochs_equal_so_many_from_the_start(
+    finetune: bool, data: dict[str, Path], tmp_path: Path
+) -> None:
+    config = ner_config({"epochs": 5, "halve_after": 1}, dropout=0.5, finetune=finetune)
+    less = replace(config, train=replace(config.train, epochs=2))
+    whole = start(data, tmp_path / "whole", config)
+    start(data, tmp_path / "grown", less)
+    rows: list[Row] = []
+    grown = start(data, tmp_path / "grown", config, resume=True, on_row=rows.append)
+    assert [row["epoch"] for row in rows] == [3, 4, 5]
+    assert_equal_models(tmp_path / "whole/seed-1", tmp_path / "grown/seed-1")
+    assert {"dev": grown["seeds"][0]["dev"], "epochs": 5}.items() <= grown["seeds"][0].items()
+    assert grown["mean"] == whole["mean"]
+    card = json.loads((tmp_path / "grown/task.json").read_text())
+    assert card["config"]["train"]["epochs"] == 5
+    assert_refused(
+        lambda: start(data, tmp_path / "grown", less, resume=True), "another config", "grow"
+    )
+
+
+def test_finished_seeds_are_left_alone(data: dict[str, Path], tmp_path: Path) -> None:
+    config = ner_config({"epochs": 50, "patience": 1, "lr": 1e-9}, place="none")
+    start(data, tmp_path / "run", config)
+    (tmp_path / "run/seed-1/checkpoint.safetensors").unlink()
+    rows: list[Row] = []
+    start(data, tmp_path / "run", config, resume=True, on_row=rows.append)
+    assert not rows
+    short = ner_config({"epochs": 1}, place="none")
+    start(data, tmp_path / "short", short)
+    (tmp_path / "short/seed-1/checkpoint.safetensors").unlink()
+    longer = ner_config({"epochs": 2}, place="none")
+    assert_refused(
+        lambda: start(data, tmp_path / "short", longer, resume=True),
+        "finished after epoch 1", "checkpoint.safetensors is gone",
+    )  # fmt: skip
 
 
 def test_finetuning_changes_the_bilm_of_the_run_only(data: dict[str, Path], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ RUN/
     seed-1/bilm/              its biLM, where that was trained, too
     seed-1/metrics.json       its scores; there once it is finished
     seed-1/log.jsonl          its epochs
-    seed-1/checkpoint.safetensors   to go on from, while it is not finished
+    seed-1/checkpoint.safetensors, best.json    to go on from, perhaps with more epochs
 """
 
 from pathlib import Path
@@ -25,6 +25,7 @@ from ..io.files import read_lines, whole_file
 from .words import WordTable
 
 VERSION = 1
+CHECKPOINT = "checkpoint.safetensors"
 
 
 def is_task_run(folder: str | Path) -> bool:

@@ -16,7 +16,7 @@ import torch
 
 from ..builtin import builtin_folder
 from ..errors import ConfigError, FileError, InputError
-from ..io.files import read_json, whole_file, write_json
+from ..io.files import json_field, read_json, whole_file, write_json
 from ..io.lock import locked
 from ..model import Elmo
 from ..text.reader import Reader
@@ -27,7 +27,7 @@ from .features import FrozenLayers, LayerSource, TunedLayers
 from .folder import VERSION, is_task_run, load_words, save_words, seed_folder
 from .picture import draw_weights
 from .registry import find_task
-from .seed import SeedRun
+from .seed import SeedRun, finished_seed
 from .source import fingerprint, load_bilm
 from .task import Example, Task, TaskModel
 from .trainer import Row, Trainer
@@ -132,21 +132,23 @@ class _Run:
         }
         found = json.loads(json.dumps(found))
         if is_task_run(self.folder):
-            _check_same(self.folder, read_json(self.folder / "task.json"), found)
+            before = read_json(self.folder / "task.json")
+            _check_same(self.folder, before, found)
             self.table = load_words(self.folder)
+            _write(self.folder / "task.json", found | {"model": before["model"]})
         else:
             self.table = word_table(
                 self._sentences(self.train), config.words, _read_static(static, self._words())
             )
             save_words(self.folder, self.table)
-            with whole_file(self.folder / "task.json") as temporary:
-                write_json(temporary, found)
+            _write(self.folder / "task.json", found)
 
     def train_seed(self, seed: int) -> dict[str, Any]:
         """Train one model, or what is left of it; its scores."""
         folder = seed_folder(self.folder, seed)
-        if (folder / "metrics.json").is_file():
-            return read_json(folder / "metrics.json")
+        result = finished_seed(folder, self.config.train)
+        if result is not None:
+            return result
         source, tuned = self.source, None
         if self.elmo is not None and self.config.elmo.finetune:
             # Each seed starts from the published weights.
@@ -176,9 +178,8 @@ class _Run:
             "seeds": results,
         }
         mixes = {f"seed-{result['seed']}": result["mixes"] for result in results}
-        for name, value in (("metrics.json", summary), ("weights.json", mixes)):
-            with whole_file(self.folder / name) as temporary:
-                write_json(temporary, value)
+        _write(self.folder / "metrics.json", summary)
+        _write(self.folder / "weights.json", mixes)
         all_mixes = [result["mixes"] for result in results if result["mixes"]]
         if all_mixes and not draw_weights(all_mixes, self.folder / "weights.png", self.task.name):
             log.info("no weights.png: install matplotlib (elmokit[plot])")
@@ -259,11 +260,20 @@ def _read_static(path: str | Path | None, words: set[str]) -> Any:
 
 
 def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse to go on with something else; the same with more epochs is the same run."""
+    epochs = json_field(before, "config.train.epochs", int, where=str(folder / "task.json"))
     for key, value in now.items():
         if key == "model" and value and before.get(key):  # the folder of the biLM may move
             value = value | {"source": before[key]["source"]}
+        if key == "config" and value["train"]["epochs"] > epochs:
+            value = value | {"train": value["train"] | {"epochs": epochs}}
         if before.get(key) != value:
             raise ConfigError(
                 f"{folder}: the run has another {key}; resume it as it was started "
-                "(see its task.json), or choose another folder"
+                "(see its task.json; only train.epochs may grow), or choose another folder"
             )
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    with whole_file(path) as temporary:
+        write_json(temporary, value)

@@ -6,13 +6,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..errors import FileError
 from ..io.files import read_json, whole_file, write_json
 from ..model import Elmo
-from .folder import save_model
+from .config import TrainConfig
+from .folder import CHECKPOINT, save_model
 from .task import Example, Metrics
 from .trainer import Row, Trainer
 
 log = logging.getLogger(__name__)
+
+
+def finished_seed(folder: Path, config: TrainConfig) -> dict[str, Any] | None:
+    """What a seed came to, unless there is more to do; without a checkpoint there cannot be."""
+    if not (folder / "metrics.json").is_file():
+        return None
+    result = read_json(folder / "metrics.json")
+    since_best = result["epochs"] - result["epoch"]
+    is_finished = result["epochs"] >= config.epochs or 0 < config.patience <= since_best
+    if not is_finished and not (folder / CHECKPOINT).is_file():
+        raise FileError(
+            f"{folder} is finished after epoch {result['epochs']}, and its {CHECKPOINT} is gone; "
+            "train it anew in another folder"
+        )
+    return result if is_finished else None
 
 
 class SeedRun:
@@ -33,11 +50,14 @@ class SeedRun:
         on_row: Callable[[Row], None] | None = None,
     ) -> None:
         self.folder, self.trainer, self.tuned, self.on_row = folder, trainer, tuned, on_row
-        self.checkpoint = folder / "checkpoint.safetensors"
+        self.checkpoint = folder / CHECKPOINT
         self.rows: list[Row] = []
 
     def run(self, train: Sequence[Example], dev: Sequence[Example]) -> dict[str, Any]:
-        """Train, or go on; the scores of the best epoch, which end the seed."""
+        """Train, or go on; the scores of the best epoch.
+
+        The checkpoint stays, for a run that is given more epochs later.
+        """
         if self.checkpoint.is_file():
             self.trainer.restore(self.checkpoint)
             log.info("seed %d goes on from epoch %d", self.trainer.seed, self.trainer.state.epoch)
@@ -52,8 +72,6 @@ class SeedRun:
         }
         with whole_file(self.folder / "metrics.json") as temporary:
             write_json(temporary, result)
-        for path in (self.checkpoint, self.folder / "best.json"):
-            path.unlink()
         return result
 
     def _keep_best(self, metrics: Metrics) -> None:
