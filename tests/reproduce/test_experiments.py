@@ -111,7 +111,7 @@ def test_resume_uses_what_is_there(ner: Path, data: Path, bilm: Path) -> None:
         "table2", data, bilm, ner, tables, resume=True, device="cpu", on_row=rows.append
     )
     assert rows == [] and "| NER (F1) |" in path.read_text(encoding="utf-8")
-    other = Plan(**SMALL | {"epochs": 5})  # type: ignore[arg-type]
+    other = Plan(**SMALL | {"epochs": 3})  # type: ignore[arg-type]
     assert_refused(
         lambda: reproduce("ner", data, bilm, ner, other, resume=True, device="cpu"),
         "ner-none", "another config",
