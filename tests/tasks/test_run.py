@@ -150,6 +150,7 @@ def test_finished_seeds_are_left_alone(data: dict[str, Path], tmp_path: Path) ->
         lambda: start(data, tmp_path / "short", longer, resume=True),
         "finished after epoch 1", "checkpoint.safetensors is gone",
     )  # fmt: skip
+    start(data, tmp_path / "short", short, resume=True)
 
 
 def test_finetuning_changes_the_bilm_of_the_run_only(data: dict[str, Path], tmp_path: Path) -> None:

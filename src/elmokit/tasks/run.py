@@ -135,6 +135,8 @@ class _Run:
             before = read_json(self.folder / "task.json")
             _check_same(self.folder, before, found)
             self.table = load_words(self.folder)
+            for seed in sorted(self.folder.glob("seed-*")):
+                finished_seed(seed, config.train)  # refuse before anything is changed
             _write(self.folder / "task.json", found | {"model": before["model"]})
         else:
             self.table = word_table(
