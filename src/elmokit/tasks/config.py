@@ -117,6 +117,10 @@ class TrainConfig(Config):
         if not self.weight_decay >= 0:
             raise ConfigError(f"weight_decay={self.weight_decay}: expected 0 or more")
 
+    def is_over(self, epoch: int, since_best: int) -> bool:
+        """Whether a training ends after so many epochs, and so many since the best one."""
+        return epoch >= self.epochs or 0 < self.patience <= since_best
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskConfig(Config):

@@ -22,8 +22,7 @@ def finished_seed(folder: Path, config: TrainConfig) -> dict[str, Any] | None:
     if not (folder / "metrics.json").is_file():
         return None
     result = read_json(folder / "metrics.json")
-    since_best = result["epochs"] - result["epoch"]
-    is_finished = result["epochs"] >= config.epochs or 0 < config.patience <= since_best
+    is_finished = config.is_over(result["epochs"], result["epochs"] - result["epoch"])
     if not is_finished and not (folder / CHECKPOINT).is_file():
         raise FileError(
             f"{folder} is finished after epoch {result['epochs']}, and its {CHECKPOINT} is gone; "

@@ -107,8 +107,7 @@ class Trainer:
     @property
     def is_done(self) -> bool:
         """Whether there is nothing more to do."""
-        is_tired = 0 < self.config.patience <= self.state.since_best
-        return self.state.epoch >= self.config.epochs or is_tired
+        return self.config.is_over(self.state.epoch, self.state.since_best)
 
     def save(self, path: Path) -> None:
         """Write everything that it takes to go on, as one file."""
