@@ -60,13 +60,13 @@ EXPORT void elmokit_char_cnn(int isa, const char_filters *filters, const int64_t
     CHOOSE(isa, char_cnn, filters, characters, num_words, lengths, out);
 }
 
-EXPORT void elmokit_lstm_forward(int isa, const lstm_training *run, int64_t first, int64_t end) {
-    CHOOSE(isa, lstm_forward, run, first, end);
+EXPORT void elmokit_layer_forward(int isa, const layer_training *run, int64_t first, int64_t end) {
+    CHOOSE(isa, layer_forward, run, first, end);
 }
 
-EXPORT void elmokit_lstm_backward(int isa, const lstm_training *run, const lstm_gradients *grads,
+EXPORT void elmokit_layer_backward(int isa, const layer_training *run, const layer_gradients *grads,
                                   int64_t first, int64_t end) {
-    CHOOSE(isa, lstm_backward, run, grads, first, end);
+    CHOOSE(isa, layer_backward, run, grads, first, end);
 }
 
 EXPORT void elmokit_filters_forward(int isa, const filter_bank *bank, const int32_t *characters,

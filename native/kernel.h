@@ -54,7 +54,8 @@ typedef struct {
 } char_filters;
 
 /* One layer of one direction in training. Its dim is padded to whole panels, its output to whole
- * vectors. Forward and backward fill the same buffers, of which a call works on some rows. */
+ * vectors. Forward and backward fill the same buffers, of which a call works on some rows. A layer
+ * of gated recurrent units has no projection and no clip, and c is h. */
 typedef struct {
     int64_t num_steps, num_rows, dim, output_dim;
     const float *recurrent;       /* as in lstm_layer */
@@ -67,14 +68,15 @@ typedef struct {
     float *m;     /* [steps][rows][dim]: σ(o) tanh(c) */
     float *raw;   /* [steps][rows][output_dim]: outputs before they are clipped; null: no clip */
     float *h;     /* [1 + steps][rows][output_dim]; with no projection, m is h + one step */
-} lstm_training;
+    int64_t is_gru;
+} layer_training;
 
 /* What else the backward pass of some rows needs. */
 typedef struct {
     float *grad_h;    /* [steps][rows][output_dim]: dL/dh from outside; then dL/d(unclipped h) */
     float *grad_c;    /* [rows][dim], zeros */
     float *grad_bias; /* [dim / VL][4][VL], zeros */
-} lstm_gradients;
+} layer_gradients;
 
 /* The filters of one width in training; the words' characters are numbered as in the table. */
 typedef struct {
@@ -89,8 +91,8 @@ typedef struct {
     void highway_##isa(int64_t, int64_t, const float *, float *);                                 \
     void activate_##isa(int64_t, int, float *);                                                   \
     void char_cnn_##isa(const char_filters *, const int64_t *, int64_t, const int64_t *, float *); \
-    void lstm_forward_##isa(const lstm_training *, int64_t, int64_t);                             \
-    void lstm_backward_##isa(const lstm_training *, const lstm_gradients *, int64_t, int64_t);    \
+    void layer_forward_##isa(const layer_training *, int64_t, int64_t);                             \
+    void layer_backward_##isa(const layer_training *, const layer_gradients *, int64_t, int64_t);    \
     void filters_forward_##isa(const filter_bank *, const int32_t *, int64_t, const int64_t *,    \
                                float *, int32_t *);                                               \
     void filters_backward_##isa(const filter_bank *, const int32_t *, int64_t, const float *,     \

@@ -16,8 +16,8 @@ void SUFFIX(linear)(const linear_layer *, const float *, int64_t, int64_t, int64
 void SUFFIX(highway)(int64_t, int64_t, const float *, float *);
 void SUFFIX(activate)(int64_t, int, float *);
 void SUFFIX(char_cnn)(const char_filters *, const int64_t *, int64_t, const int64_t *, float *);
-void SUFFIX(lstm_forward)(const lstm_training *, int64_t, int64_t);
-void SUFFIX(lstm_backward)(const lstm_training *, const lstm_gradients *, int64_t, int64_t);
+void SUFFIX(layer_forward)(const layer_training *, int64_t, int64_t);
+void SUFFIX(layer_backward)(const layer_training *, const layer_gradients *, int64_t, int64_t);
 void SUFFIX(filters_forward)(const filter_bank *, const int32_t *, int64_t, const int64_t *,
                              float *, int32_t *);
 void SUFFIX(filters_backward)(const filter_bank *, const int32_t *, int64_t, const float *,
@@ -248,7 +248,7 @@ static void test_highway(void) {
 /* A layer in training: weights as nn.ProjectedLstm has them, [gate][unit][input] and
  * [output][unit], and input products [steps][rows][gate][unit]. */
 typedef struct {
-    lstm_training run;
+    layer_training run;
     const float *recurrent, *projection, *weight; /* the loss is the sum of weight * h */
     double *h, *c, *out;                          /* states; all outputs */
     double nearest;                               /* distance of any value from its clip */
@@ -277,6 +277,11 @@ static double training_loss(training_case *t, const double *z, const double *ext
                     sum[q] = z[(row * GATES + q) * dim + u];
                     for (int64_t k = 0; k < width; k++)
                         sum[q] += h[k] * t->recurrent[(q * dim + u) * width + k];
+                }
+                if (t->run.is_gru) {
+                    double n = tanh(sum[2] + sigma(sum[0]) * sum[3]), update = sigma(sum[1]);
+                    m[u] = (1 - update) * n + update * h[u];
+                    continue;
                 }
                 c[u] = near(t, sigma(sum[1]) * c[u] + sigma(sum[0]) * tanh(sum[2]), t->run.cell_clip);
                 m[u] = sigma(sum[3]) * tanh(c[u]);
@@ -307,16 +312,16 @@ static double slope(training_case *t, const double *z, const double *extra, int6
 }
 
 typedef struct {
-    const lstm_training *run;
-    lstm_gradients grads;
+    const layer_training *run;
+    layer_gradients grads;
     int64_t first, end;
     int is_backward;
 } training_part;
 
 static void *run_part(void *argument) {
     const training_part *part = argument;
-    if (part->is_backward) SUFFIX(lstm_backward)(part->run, &part->grads, part->first, part->end);
-    else SUFFIX(lstm_forward)(part->run, part->first, part->end);
+    if (part->is_backward) SUFFIX(layer_backward)(part->run, &part->grads, part->first, part->end);
+    else SUFFIX(layer_forward)(part->run, part->first, part->end);
     return NULL;
 }
 
@@ -341,6 +346,7 @@ static void check_slopes(training_case *t, double *z, double *extra, const float
         want[i] = slope(t, z, extra, row, &z[(row * GATES + gate) * dim + unit]);
     }
     check("gradient of the gates", got, want, PLACES);
+    if (t->run.is_gru) return; /* its outputs are also its cells, whose gradients are apart */
     for (int64_t i = 0; i < PLACES; i++) {
         int64_t at = below(n * width);
         got[i] = grad_h[at];
@@ -351,7 +357,8 @@ static void check_slopes(training_case *t, double *z, double *extra, const float
 
 static void test_training(void) {
     int64_t dim = NV * VL * (1 + below(3)), width = VL * (1 + below(4)), steps = 1 + below(4);
-    int has_projection = below(4) > 0, has_clip = has_projection && below(2);
+    int is_gru = below(3) == 0, has_projection = !is_gru && below(4) > 0;
+    int has_clip = has_projection && below(2);
     if (!has_projection) width = dim;
     if (below(40) == 0) dim = has_projection ? K_BLOCK + NV * VL : dim;
     int64_t rows = 1 + below(below(4) ? 5 : 15), n = steps * rows, num_parts = 1 + below(MAX_THREADS);
@@ -377,8 +384,9 @@ static void test_training(void) {
                 z[(row * GATES + q) * dim + u] = gates[row * GATES * dim + blocked(q, u)];
     training_case t = {
         .run = {steps, rows, dim, width, wb, has_projection ? pb : NULL, rb,
-                has_projection ? pp : NULL, below(2) ? 0.4f : 0, 0.3f, gates, c,
-                has_projection ? m : h + rows * width, has_clip ? raw : NULL, h},
+                has_projection ? pp : NULL, below(2) && !is_gru ? 0.4f : 0, 0.3f, gates,
+                is_gru ? h : c, has_projection ? m : h + rows * width, has_clip ? raw : NULL, h,
+                is_gru},
         .recurrent = w, .projection = p, .weight = weight,
         .h = malloc((size_t)(rows * width) * sizeof(double)),
         .c = malloc((size_t)(rows * dim) * sizeof(double)),

@@ -17,6 +17,18 @@ INLINE void activate_gates(vec z[GATES], vec before, float clip, vec *raw, vec *
     *m = (one - ec) * both;
 }
 
+/* The same for a gated recurrent unit, whose cell is its output: r, z, and n = tanh(z[2] + r z[3]),
+ * where z[2] is what the input gives and z[3] what the state gives, which stays as it is. */
+INLINE void activate_gru(vec z[GATES], vec before, vec *h) {
+    const vec one = all(1.0f);
+    vec er = one + exp28(-z[0]), ez = one + exp28(-z[1]), both = one / (er * ez);
+    z[0] = both * ez;
+    z[1] = both * er;
+    vec en = exp28(-2.0f * (z[2] + z[0] * z[3]));
+    z[2] = (one - en) / (one + en);
+    *h = z[2] + z[1] * (before - z[2]);
+}
+
 typedef struct {
     cell_rows at;
     float *gates;        /* of the first row, at this block of units */
@@ -24,14 +36,19 @@ typedef struct {
     float clip_before;
 } training_rows;
 
-INLINE void training_block(int mr, const lstm_training *run, const training_rows *rows,
+INLINE void training_block(int mr, const layer_training *run, const training_rows *rows,
                            const float *w) {
     vec sums[MR][GATES];
     gate_sums(mr, sums, &rows->at, run->output_dim, w);
     for (int r = 0; r < mr; r++) {
         vec before = load(rows->before + r * run->dim), raw, m;
         if (rows->clip_before > 0) before = clamp(before, rows->clip_before);
-        activate_gates(sums[r], before, run->cell_clip, &raw, &m);
+        if (run->is_gru) {
+            activate_gru(sums[r], before, &raw);
+            m = raw;
+        } else {
+            activate_gates(sums[r], before, run->cell_clip, &raw, &m);
+        }
         for (int gate = 0; gate < GATES; gate++)
             store(rows->gates + r * GATES * run->dim + gate * VL, sums[r][gate]);
         store(rows->at.c + r * run->dim, raw);
@@ -40,7 +57,7 @@ INLINE void training_block(int mr, const lstm_training *run, const training_rows
 }
 
 /* The cells of one step, of the num_rows rows that begin at `row` of all rows of all steps. */
-static void training_cells(const lstm_training *run, int64_t step, int64_t row, int64_t num_rows) {
+static void training_cells(const layer_training *run, int64_t step, int64_t row, int64_t num_rows) {
     const int64_t dim = run->dim, width = run->output_dim;
     const int block = block_size(num_rows);
     for (int64_t unit = 0; unit < dim; unit += VL) {
@@ -60,7 +77,7 @@ static void training_cells(const lstm_training *run, int64_t step, int64_t row, 
     }
 }
 
-void SUFFIX(lstm_forward)(const lstm_training *run, int64_t first, int64_t end) {
+void SUFFIX(layer_forward)(const layer_training *run, int64_t first, int64_t end) {
     const int64_t width = run->output_dim, n = end - first;
     if (n <= 0) return;
     for (int64_t step = 0; step < run->num_steps; step++) {
@@ -80,10 +97,9 @@ INLINE vec where_within(vec x, vec value, float limit) {
     return (vec)((ivec)x & (value <= all(limit)) & (value >= all(-limit)));
 }
 
-/* From dL/dm and the next step's dL/dc to dL/dgates, which take the place of the activations, and
- * dL/dc_before; for one vector of units. */
-INLINE void gates_back(const lstm_training *run, vec dm, const float *c, const float *c_before,
-                       float clip_before, float *gates, float *grad_c, vec sums[GATES]) {
+/* From dL/dm and the next step's dL/dc to dL/dgates and dL/dc_before, for one vector of units. */
+INLINE void gates_back(const layer_training *run, vec dm, const float *c, const float *c_before,
+                       float clip_before, const float *gates, float *grad_c, vec grads[GATES]) {
     const vec one = all(1.0f);
     vec i = load(gates), f = load(gates + VL), g = load(gates + 2 * VL), o = load(gates + 3 * VL);
     vec raw = load(c), before = load(c_before), cell = raw;
@@ -92,14 +108,24 @@ INLINE void gates_back(const lstm_training *run, vec dm, const float *c, const f
     vec tc = all(2.0f) / (one + exp28(-2.0f * cell)) - one;
     vec dc = load(grad_c) + dm * o * (one - tc * tc);
     if (run->cell_clip > 0) dc = where_within(dc, raw, run->cell_clip);
-    vec grads[GATES] = {dc * g * i * (one - i), dc * before * f * (one - f), dc * i * (one - g * g),
-                        dm * tc * o * (one - o)};
-#pragma GCC unroll 4
-    for (int gate = 0; gate < GATES; gate++) {
-        store(gates + gate * VL, grads[gate]);
-        sums[gate] += grads[gate];
-    }
+    grads[0] = dc * g * i * (one - i);
+    grads[1] = dc * before * f * (one - f);
+    grads[2] = dc * i * (one - g * g);
+    grads[3] = dm * tc * o * (one - o);
     store(grad_c, dc * f);
+}
+
+INLINE void gru_back(vec dh, const float *h_before, const float *gates, float *grad_c,
+                     vec grads[GATES]) {
+    const vec one = all(1.0f);
+    vec r = load(gates), z = load(gates + VL), n = load(gates + 2 * VL), state = load(gates + 3 * VL);
+    dh += load(grad_c);
+    vec dn = dh * (one - z) * (one - n * n);
+    grads[0] = dn * state * r * (one - r);
+    grads[1] = dh * (load(h_before) - n) * z * (one - z);
+    grads[2] = dn;
+    grads[3] = dn * r;
+    store(grad_c, dh * z);
 }
 
 typedef struct {
@@ -109,7 +135,7 @@ typedef struct {
 } backward_rows;
 
 /* A panel of units of a few rows: dm = dh W_projection stays in registers. */
-INLINE void backward_block(int mr, const lstm_training *run, const backward_rows *rows,
+INLINE void backward_block(int mr, const layer_training *run, const backward_rows *rows,
                            const float *w) {
     const int64_t dim = run->dim, width = run->output_dim;
     vec acc[MR][NV] = {{{0}}};
@@ -123,8 +149,18 @@ INLINE void backward_block(int mr, const lstm_training *run, const backward_rows
         vec sums[GATES] = {{0}};
         for (int r = 0; r < mr; r++) {
             int64_t at = r * dim + v * VL;
-            gates_back(run, acc[r][v], rows->c + at, rows->before + at, rows->clip_before,
-                       rows->gates + at * GATES, rows->grad_c + at, sums);
+            float *gates = rows->gates + at * GATES, *grad_c = rows->grad_c + at;
+            vec grads[GATES];
+            if (run->is_gru)
+                gru_back(acc[r][v], rows->before + at, gates, grad_c, grads);
+            else
+                gates_back(run, acc[r][v], rows->c + at, rows->before + at, rows->clip_before,
+                           gates, grad_c, grads);
+#pragma GCC unroll 4
+            for (int gate = 0; gate < GATES; gate++) {
+                store(gates + gate * VL, grads[gate]);
+                sums[gate] += grads[gate];
+            }
         }
         for (int gate = 0; gate < GATES; gate++) {
             float *bias = rows->grad_bias + (v * GATES + gate) * VL;
@@ -133,7 +169,7 @@ INLINE void backward_block(int mr, const lstm_training *run, const backward_rows
     }
 }
 
-static void backward_cells(const lstm_training *run, const lstm_gradients *grads, int64_t step,
+static void backward_cells(const layer_training *run, const layer_gradients *grads, int64_t step,
                            int64_t first, int64_t num_rows) {
     const int64_t dim = run->dim, width = run->output_dim, row = step * run->num_rows + first;
     const int block = block_size(num_rows);
@@ -154,7 +190,7 @@ static void backward_cells(const lstm_training *run, const lstm_gradients *grads
     }
 }
 
-void SUFFIX(lstm_backward)(const lstm_training *run, const lstm_gradients *grads, int64_t first,
+void SUFFIX(layer_backward)(const layer_training *run, const layer_gradients *grads, int64_t first,
                            int64_t end) {
     const int64_t width = run->output_dim, n = end - first;
     if (n <= 0) return;

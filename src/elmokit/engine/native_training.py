@@ -1,6 +1,6 @@
-"""One LSTM layer and the character filters by the native kernel, forward and backward.
+"""One recurrent layer and the character filters by the native kernel, forward and backward.
 
-The buffers and calls that `train/native_lstm.py` and `train/native_cnn.py` make gradients of.
+The buffers and calls that `train/native_recurrence.py` and `train/native_cnn.py` make gradients of.
 """
 
 import ctypes
@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..nn import LstmState, ProjectedLstm
+from ..nn import LstmState
 from .native import Kernel, available, block_gates, pack, pointer
 
 
@@ -23,6 +24,7 @@ class _Run(ctypes.Structure):
         ("recurrent", c_void_p), ("projection", c_void_p), ("recurrent_back", c_void_p),
         ("projection_back", c_void_p), ("cell_clip", c_float), ("proj_clip", c_float),
         ("gates", c_void_p), ("c", c_void_p), ("m", c_void_p), ("raw", c_void_p), ("h", c_void_p),
+        ("is_gru", c_int64),
     ]  # fmt: skip
 
 
@@ -47,8 +49,8 @@ class TrainingKernel(Kernel):
         rows = [c_int64, c_int64]
         words = [POINTER(Bank), c_void_p, c_int64]
         for name, types in (
-            ("lstm_forward", [POINTER(_Run), *rows]),
-            ("lstm_backward", [POINTER(_Run), POINTER(_Gradients), *rows]),
+            ("layer_forward", [POINTER(_Run), *rows]),
+            ("layer_backward", [POINTER(_Run), POINTER(_Gradients), *rows]),
             ("filters_forward", [*words, c_void_p, c_void_p, c_void_p]),
             ("filters_backward", [*words, c_void_p, c_void_p, *rows, c_void_p]),
         ):
@@ -56,76 +58,103 @@ class TrainingKernel(Kernel):
             function.argtypes, function.restype = [c_int, *types], None
 
 
+class Cell(NamedTuple):
+    """A recurrent layer of D units as the kernel reads it: four sums for each unit.
+
+    Those of an LSTM are i, f, g and o. Those of a gated recurrent unit are r, z, what the input
+    gives to n, and what the state gives to it; it has no projection and no clip.
+    """
+
+    input_weight: Tensor
+    """(4 D, X)."""
+    recurrent_weight: Tensor
+    """(4 D, P)."""
+    bias: Tensor
+    """(4 D)."""
+    projection: Tensor | None = None
+    """(P, D); None where P is D."""
+    cell_clip: float | None = None
+    proj_clip: float | None = None
+    is_gru: bool = False
+
+    @property
+    def dim(self) -> int:
+        return len(self.bias) // 4
+
+    @property
+    def output_dim(self) -> int:
+        return self.recurrent_weight.shape[1]
+
+
 class TrainingRun:
     """One layer over one dense batch: the weights packed, and all that the backward pass needs.
 
     Args:
-        layer: The layer.
-        x: Its input, (T, B, P).
+        cell: The layer.
+        x: Its input, (T, B, X).
         state: Where the rows start.
         kernel: The kernel.
     """
 
-    def __init__(
-        self, layer: ProjectedLstm, x: Tensor, state: LstmState, kernel: TrainingKernel
-    ) -> None:
-        config = layer.config
-        self.kernel, self.config = kernel, config
-        self.dim = kernel.round_up(config.dim, kernel.panel)
-        self.output_dim = kernel.round_up(config.projection_dim) if config.projected else self.dim
+    def __init__(self, cell: Cell, x: Tensor, state: LstmState, kernel: TrainingKernel) -> None:
+        self.kernel, self.cell = kernel, cell
+        is_projected = cell.projection is not None
+        self.dim = kernel.round_up(cell.dim, kernel.panel)
+        self.output_dim = kernel.round_up(cell.output_dim) if is_projected else self.dim
         steps, rows, _ = x.shape
         self.x = x.detach().flatten(0, 1)
-        self.c = x.new_empty(1 + steps, rows, self.dim)
-        self.c[0] = pad(state.c.detach(), (0, self.dim - config.dim))
         self.h = x.new_empty(1 + steps, rows, self.output_dim)
-        self.h[0] = pad(state.h.detach(), (0, self.output_dim - config.projection_dim))
-        self.m = x.new_empty(steps, rows, self.dim) if config.projected else self.h[1:]
+        self.h[0] = pad(state.h.detach(), (0, self.output_dim - cell.output_dim))
+        if cell.is_gru:
+            self.c = self.h
+        else:
+            self.c = x.new_empty(1 + steps, rows, self.dim)
+            self.c[0] = pad(state.c.detach(), (0, self.dim - cell.dim))
+        self.m = x.new_empty(steps, rows, self.dim) if is_projected else self.h[1:]
         self.raw = None
-        if config.projected and config.proj_clip is not None:
+        if is_projected and cell.proj_clip is not None:
             self.raw = x.new_empty(steps, rows, self.output_dim)
-        self._pack(layer)
+        self._pack()
         self._struct = _Run(
             steps, rows, self.dim, self.output_dim, self._recurrent.data_ptr(),
             pointer(self._projection), self._recurrent_back.data_ptr(),
-            pointer(self._projection_back), config.cell_clip or 0.0, config.proj_clip or 0.0,
+            pointer(self._projection_back), cell.cell_clip or 0.0, cell.proj_clip or 0.0,
             self.gates.data_ptr(), self.c.data_ptr(), self.m.data_ptr(), pointer(self.raw),
-            self.h.data_ptr(),
+            self.h.data_ptr(), cell.is_gru,
         )  # fmt: skip
 
-    def _pack(self, layer: ProjectedLstm) -> None:
+    def _pack(self) -> None:
         """Copy the weights as the kernel reads them; the gates start with the input products."""
-        kernel, config = self.kernel, self.config
-        extra = self.output_dim - config.projection_dim
-        bias = layer.bias.detach().clone()
-        bias[config.dim : 2 * config.dim] += config.forget_bias
-        bias = block_gates(bias[:, None], self.dim, kernel.lanes)[:, 0]
-        self.input_weight = block_gates(layer.input_weight.detach(), self.dim, kernel.lanes)
+        kernel, cell = self.kernel, self.cell
+        extra = self.output_dim - cell.output_dim
+        bias = block_gates(cell.bias.detach()[:, None], self.dim, kernel.lanes)[:, 0]
+        self.input_weight = block_gates(cell.input_weight.detach(), self.dim, kernel.lanes)
         self.gates = torch.addmm(bias, self.x, self.input_weight.t())
-        recurrent = pad(layer.recurrent_weight.detach(), (0, extra))
+        recurrent = pad(cell.recurrent_weight.detach(), (0, extra))
         recurrent = block_gates(recurrent, self.dim, kernel.lanes)
         panels = recurrent.view(-1, kernel.panel, self.output_dim)
         self._recurrent = panels.transpose(1, 2).contiguous()
         self._recurrent_back = pack(recurrent.t(), kernel.panel)
         self._projection = self._projection_back = None
-        if layer.projection is not None:
-            weight = pad(layer.projection.detach(), (0, self.dim - config.dim, 0, extra))
+        if cell.projection is not None:
+            weight = pad(cell.projection.detach(), (0, self.dim - cell.dim, 0, extra))
             self._projection = pack(weight, kernel.panel)
             panels = weight.view(self.output_dim, -1, kernel.panel)
             self._projection_back = panels.transpose(0, 1).contiguous()
 
     def forward(self, first: int, end: int) -> None:
         """All steps of some rows, in the calling thread."""
-        self.kernel.lib.elmokit_lstm_forward(self.kernel.isa, self._struct, first, end)
+        self.kernel.lib.elmokit_layer_forward(self.kernel.isa, self._struct, first, end)
 
     def outputs(self) -> Tensor:
         """(T, B, P)."""
-        return self.h[1:, :, : self.config.projection_dim].contiguous()
+        return self.h[1:, :, : self.cell.output_dim].contiguous()
 
     def state(self) -> LstmState:
         """Where the rows are after the last step, apart from the buffers."""
-        c = self.c[-1, :, : self.config.dim]
-        limit = self.config.cell_clip
-        h = self.h[-1, :, : self.config.projection_dim].clone()
+        c = self.c[-1, :, : self.cell.dim]
+        limit = self.cell.cell_clip
+        h = self.h[-1, :, : self.cell.output_dim].clone()
         return LstmState(h, c.clone() if limit is None else c.clamp(-limit, limit))
 
 
@@ -140,7 +169,7 @@ class TrainingGradients:
 
     def __init__(self, run: TrainingRun, grad: Tensor, parts: Sequence[tuple[int, int]]) -> None:
         self.run = run
-        extra = run.output_dim - run.config.projection_dim
+        extra = run.output_dim - run.cell.output_dim
         self.grad_h = (
             pad(grad, (0, extra)) if extra else grad.clone(memory_format=torch.contiguous_format)
         )
@@ -151,17 +180,17 @@ class TrainingGradients:
     def _call(self, part: tuple[int, int], bias: Tensor) -> Callable[[], None]:
         kernel, run = self.run.kernel, self.run._struct
         struct = _Gradients(self.grad_h.data_ptr(), self.grad_c.data_ptr(), bias.data_ptr())
-        return lambda: kernel.lib.elmokit_lstm_backward(kernel.isa, run, struct, *part)
+        return lambda: kernel.lib.elmokit_layer_backward(kernel.isa, run, struct, *part)
 
     def weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """dL/d(input weight, recurrent weight, bias, projection)."""
         run = self.run
-        dim, output_dim = run.config.dim, run.config.projection_dim
+        dim, output_dim, input_dim = run.cell.dim, run.cell.output_dim, run.x.shape[1]
         before = run.h[:-1].flatten(0, 1)
         products = run.gates.t() @ torch.cat([run.x, before], dim=1)
-        by_input, by_output = products[:, :output_dim], products[:, output_dim:]
+        by_input, by_output = products[:, :input_dim], products[:, input_dim:]
         projection = None
-        if run.config.projected:
+        if run.cell.projection is not None:
             projection = self.grad_h.flatten(0, 1).t() @ run.m.flatten(0, 1)
             projection = projection[:output_dim, :dim]
         return (
@@ -172,16 +201,16 @@ class TrainingGradients:
         )
 
     def inputs(self) -> Tensor:
-        """dL/dx, (T, B, P)."""
+        """dL/dx, (T, B, X)."""
         products = self.run.gates @ self.run.input_weight
-        return products.view(*self.grad_h.shape[:2], self.run.config.projection_dim)
+        return products.view(*self.grad_h.shape[:2], self.run.x.shape[1])
 
     def _unblock(self, blocked: Tensor) -> Tensor:
         """What `block_gates` made of rows i, f, g, o, undone."""
         run, width = self.run, blocked.shape[1]
         gates = blocked.reshape(-1, 4, run.kernel.lanes, width).transpose(0, 1)
-        gates = gates.reshape(4, run.dim, width)[:, : run.config.dim]
-        return gates.reshape(4 * run.config.dim, width)
+        gates = gates.reshape(4, run.dim, width)[:, : run.cell.dim]
+        return gates.reshape(4 * run.cell.dim, width)
 
 
 def side_by_side(calls: Sequence[Callable[[], object]]) -> None:

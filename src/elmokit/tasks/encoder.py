@@ -1,11 +1,13 @@
 """The recurrent layers that the task models share."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ..nn.shapes import Bool, Float, Int
+from . import gru
 
 
 class Bidirectional(nn.Module):
@@ -44,12 +46,17 @@ class Bidirectional(nn.Module):
         places = _from_the_end(mask)
         for i, layers in enumerate(zip(self.forward_layers, self.backward_layers, strict=True)):
             x = self.dropout(x) if i else x
-            forward, _ = layers[0](x.transpose(0, 1))
-            backward, _ = layers[1](_reordered(x, places).transpose(0, 1))
+            forward, backward = self._recur(
+                layers, [x.transpose(0, 1), _reordered(x, places).transpose(0, 1)]
+            )
             x = torch.cat(
                 [forward.transpose(0, 1), _reordered(backward.transpose(0, 1), places)], dim=-1
             )
         return x * mask[..., None]
+
+    def _recur(self, layers: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
+        """What the layer of each direction makes of its input, (T, B, D)."""
+        return [layer(x)[0] for layer, x in zip(layers, inputs, strict=True)]
 
     def _start(self) -> None:
         """Orthogonal recurrences, scaled inputs, no biases."""
@@ -81,6 +88,9 @@ class BiGru(Bidirectional):
 
     kind = nn.GRU
     num_gates = 3
+
+    def _recur(self, layers: Sequence[nn.GRU], inputs: Sequence[Tensor]) -> list[Tensor]:
+        return gru.recur(layers, inputs)
 
 
 class VariationalDropout(nn.Module):

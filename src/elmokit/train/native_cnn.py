@@ -17,7 +17,7 @@ from torch.nn.functional import embedding
 from ..engine.native_training import Bank, TrainingKernel, equal_parts, side_by_side
 from ..engine.spelling import spelled_lengths
 from ..nn import CharCnn
-from .native_lstm import available as available
+from .native_recurrence import available as available
 
 CACHE_LINE = 16
 """Floats that threads should not share."""

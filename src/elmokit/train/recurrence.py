@@ -2,7 +2,7 @@
 
 The same function as `nn.ProjectedLstm` on rows of equal length. The products with the input and
 those for the gradients of the weights are one for all steps; only what depends on the step before
-is done step by step. `native_lstm.py` does that part in C.
+is done step by step. `native_recurrence.py` does that part in C.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..config import LstmConfig
 from ..nn import LstmState, ProjectedLstm
-from . import native_lstm
+from . import native_recurrence
 
 
 def recur(
@@ -26,8 +26,9 @@ def recur(
         inputs: What each reads, (T, B, P), in its own order of time.
         states: Where each starts; no gradient flows into them.
     """
-    if native_lstm.available(inputs[0]):
-        return native_lstm.recur(layers, inputs, states)
+    if native_recurrence.available(inputs[0]):
+        cells = [native_recurrence.lstm_cell(layer) for layer in layers]
+        return native_recurrence.recur(cells, inputs, states)
     return recur_torch(layers, inputs, states)
 
 

@@ -1,4 +1,4 @@
-"""One LSTM layer of each direction by the native kernel, with gradients.
+"""One recurrent layer of each direction by the native kernel, with gradients.
 
 What depends on the step before is done in C, the directions side by side in threads; products over
 all steps are torch's. The results are the same from run to run for a given number of threads.
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..engine import native
 from ..engine.native_training import (
+    Cell,
     TrainingGradients,
     TrainingKernel,
     TrainingRun,
@@ -22,6 +23,7 @@ from ..engine.native_training import (
 from ..nn import LstmState, ProjectedLstm
 
 NUM_PARAMETERS = 4
+"""Tensors at the beginning of a `Cell`, the ones that learn."""
 
 
 def available(tensor: Tensor) -> bool:
@@ -32,8 +34,22 @@ def available(tensor: Tensor) -> bool:
     return fits and bool(native.available())
 
 
+def lstm_cell(layer: ProjectedLstm) -> Cell:
+    """A layer of the biLM, the forget bias in its bias."""
+    config = layer.config
+    i, f, g, o = layer.bias.chunk(4)
+    return Cell(
+        layer.input_weight,
+        layer.recurrent_weight,
+        torch.cat([i, f + config.forget_bias, g, o]),
+        layer.projection,
+        config.cell_clip,
+        config.proj_clip,
+    )
+
+
 def recur(
-    layers: Sequence[ProjectedLstm],
+    cells: Sequence[Cell],
     inputs: Sequence[Tensor],
     states: Sequence[LstmState],
     isa: str | None = None,
@@ -43,27 +59,19 @@ def recur(
     The outputs must not be changed in place, and their gradients can be asked for once.
 
     Args:
-        layers: The layer of each direction.
-        inputs: What each reads, (T, B, P), in its own order of time.
+        cells: The layer of each direction.
+        inputs: What each reads, (T, B, X), in its own order of time.
         states: Where each starts; no gradient flows into them.
         isa: The instruction set; None for the best.
     """
     kernel = TrainingKernel(isa)
     with torch.no_grad():
         runs = [
-            TrainingRun(layer, x, state, kernel)
-            for layer, x, state in zip(layers, inputs, states, strict=True)
+            TrainingRun(cell, x, state, kernel)
+            for cell, x, state in zip(cells, inputs, states, strict=True)
         ]
     differentiable = [
-        tensor
-        for layer, x in zip(layers, inputs)
-        for tensor in (
-            x,
-            layer.input_weight,
-            layer.recurrent_weight,
-            layer.bias,
-            layer.projection,
-        )
+        tensor for cell, x in zip(cells, inputs) for tensor in (x, *cell[:NUM_PARAMETERS])
     ]
     outputs = _Recurrence.apply(runs, *differentiable)  # type: ignore[no-untyped-call]
     return list(outputs), [run.state() for run in runs]
@@ -84,7 +92,7 @@ class _Recurrence(torch.autograd.Function):
         _ = ctx.saved_tensors
         runs, ctx.runs = ctx.runs, None
         if runs is None:
-            raise RuntimeError("the gradients of a native LSTM layer can be asked for once only")
+            raise RuntimeError("the gradients of a native layer can be asked for once only")
         parts = _row_parts(runs)
         passes = [TrainingGradients(run, grad, parts) for run, grad in zip(runs, grads)]
         side_by_side([call for one in passes for call in one.calls])

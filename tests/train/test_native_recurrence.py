@@ -9,7 +9,8 @@ from torch import Tensor
 from elmokit.config import LstmConfig
 from elmokit.engine import native
 from elmokit.nn import LstmState, ProjectedLstm
-from elmokit.train.native_lstm import available, recur
+from elmokit.train.native_recurrence import available, lstm_cell
+from elmokit.train.native_recurrence import recur as recur_cells
 
 ISAS = native.available()
 pytestmark = [
@@ -41,6 +42,15 @@ def random_case(
     # Cells beyond the clip: they are given, and only what the layer makes is clipped.
     states = [LstmState(torch.randn(rows, width), torch.randn(rows, config.dim)) for _ in layers]
     return layers, inputs, states
+
+
+def recur(
+    layers: list[ProjectedLstm],
+    inputs: list[Tensor],
+    states: list[LstmState],
+    isa: str | None = None,
+) -> tuple[list[Tensor], list[LstmState]]:
+    return recur_cells([lstm_cell(layer) for layer in layers], inputs, states, isa)
 
 
 def plain(layer: ProjectedLstm, x: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:

@@ -1,0 +1,41 @@
+"""Gated recurrent units by the native kernel, which torch is slow at when it learns on a processor.
+
+Two directions of 90 units over 20 texts of 160 tokens, forward and backward: 1.5 to 2.4 times as
+fast as torch's with two threads. LSTMs are left to torch, which is no slower with those.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..engine.native_training import Cell
+from ..nn import LstmState
+from ..nn.shapes import Float
+from ..train import native_recurrence
+
+
+def recur(
+    layers: Sequence[nn.GRU], inputs: Sequence[Float[Tensor, "T B X"]]
+) -> list[Float[Tensor, "T B D"]]:
+    """What each layer, of one direction and from a state of zeros, makes of its input."""
+    if not native_recurrence.available(inputs[0]):
+        return [layer(x)[0] for layer, x in zip(layers, inputs, strict=True)]
+    states = [
+        LstmState(*x.new_zeros(2, x.shape[1], layer.hidden_size))
+        for layer, x in zip(layers, inputs, strict=True)
+    ]
+    return native_recurrence.recur([_cell(layer) for layer in layers], inputs, states)[0]
+
+
+def _cell(layer: nn.GRU) -> Cell:
+    """torch's rows are r, z and n; what the state gives to n is multiplied by r, so it is apart."""
+    dim = layer.hidden_size
+    by_input, by_state, input_bias, state_bias = layer.all_weights[0]
+    gates, n = slice(0, 2 * dim), slice(2 * dim, None)
+    return Cell(
+        torch.cat([by_input, by_input.new_zeros(dim, layer.input_size)]),
+        torch.cat([by_state[gates], by_state.new_zeros(dim, dim), by_state[n]]),
+        torch.cat([input_bias[gates] + state_bias[gates], input_bias[n], state_bias[n]]),
+        is_gru=True,
+    )
