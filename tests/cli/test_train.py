@@ -99,6 +99,7 @@ def test_sentiment_baseline_needs_no_model(
         (("--set", "lstm=3"), "lstm_dim"),
         (("--elmo", "none", "--static", "no.vec"), "no.vec"),
         (("--elmo", "none", "--finetune-bilm"), "no biLM to train"),
+        (("--elmo", "none", "--device", "nowhere"), "device='nowhere'"),
     ],
 )
 def test_what_cannot_work(

@@ -211,3 +211,16 @@ def test_errors_name_file_and_line(data: dict[str, Path], tmp_path: Path) -> Non
     )
     assert_refused(lambda: train_task("nre", bad, bad, None, tmp_path / "run"), "ner, sentiment")
     assert_refused(lambda: load_task(tmp_path), "no task run", "elmokit train")
+
+
+def test_a_baseline_learns_where_a_model_with_elmo_would(
+    data: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        "elmokit.tasks.run.find_device", lambda name: asked.append(name) or torch.device("cpu")
+    )
+    config = ner_config({"epochs": 1}, place="none")
+    for name in (None, "auto", "cuda:1"):
+        train_task("ner", data["ner"], data["ner"], None, tmp_path / str(name), config, device=name)
+    assert asked == [None, "auto", "cuda:1"]

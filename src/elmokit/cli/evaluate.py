@@ -108,7 +108,7 @@ def _evaluate_task(run: str, data: str, bilm: str | None, device: str, as_json: 
 
     if not Path(data).is_dir():  # a task may read a folder of files
         check_text(data)
-    trained = load_task(run, model=bilm, device=None if device == "auto" else device)
+    trained = load_task(run, model=bilm, device=device)
     metrics = trained.evaluate(data)
     if as_json:
         print(json.dumps(metrics, ensure_ascii=False))

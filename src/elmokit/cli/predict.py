@@ -61,7 +61,7 @@ def predict_cli(
         check_text(text)
     elif not question or text != "-":
         raise ConfigError("--context: expected --question, and no other TEXT")
-    trained = load_task(run, model=model, device=None if device == "auto" else device)
+    trained = load_task(run, model=model, device=device)
     lines: Iterable[str] = read_lines(text)
     if question:
         if trained.task.name != "squad":

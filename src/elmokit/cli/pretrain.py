@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigError
-from .options import Quiet, Verbose
+from .options import Device, Quiet, Verbose
 from .report import reported, say
 from .settings import apply_file
 from .sizes import in_time
@@ -38,7 +38,6 @@ Source = Annotated[
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")]
 Minutes = Annotated[float | None, typer.Option(help="Budget in minutes; the schedule fits it.")]
 Tokens = Annotated[float | None, typer.Option(help="Budget in tokens, such as 20e6.")]
-Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="cpu, cuda, mps, …")]
 Board = Annotated[bool, typer.Option("--tensorboard", help="Write events for TensorBoard.")]
 
 
@@ -53,7 +52,7 @@ def pretrain_cli(
     resume: Resume = False,
     max_minutes: Minutes = None,
     max_tokens: Tokens = None,
-    device: Device = None,
+    device: Device = "auto",
     tensorboard: Board = False,
     quiet: Quiet = False,
     verbose: Verbose = False,

@@ -94,7 +94,7 @@ def reproduce_cli(
         output,
         Plan(**{option: value for option, value in given.items() if value is not None}),
         resume=resume,
-        device=None if device == "auto" else device,
+        device=device,
         on_run=None if quiet else _say_run,
         on_row=None if quiet else _say_row,
     )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Quiet, Verbose
+from .options import Device, Quiet, Verbose
 from .report import reported, say
 from .settings import apply_file
 
@@ -50,7 +50,6 @@ Settings = Annotated[
 Seeds = Annotated[int, typer.Option(min=1, help="How many models to train.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")]
 Finetune = Annotated[bool, typer.Option("--finetune-bilm", help="Train the biLM, too.")]
-Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="cpu, cuda, mps, …")]
 
 
 @reported
@@ -69,7 +68,7 @@ def train_cli(
     seeds: Seeds = 1,
     resume: Resume = False,
     finetune: Finetune = False,
-    device: Device = None,
+    device: Device = "auto",
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:

@@ -18,8 +18,8 @@ from ..io.native import write_native
 from ..io.official import read_official
 from ..nn import ScalarMix
 from .core import CACHE_WORDS, ElmoCore
+from .device import Device, find_device
 
-Device: TypeAlias = str | torch.device | None
 DType: TypeAlias = Literal["float64", "float32", "float16", "bfloat16"] | torch.dtype
 
 
@@ -168,7 +168,7 @@ class PretrainedElmo(ElmoCore):
         elmo.format = checkpoint.format
         elmo.notes = checkpoint.notes
         elmo.bilm.requires_grad_(requires_grad)
-        return elmo.to(device=_device(device), dtype=_dtype(dtype)).eval()
+        return elmo.to(device=find_device(device), dtype=_dtype(dtype)).eval()
 
     def to_checkpoint(self) -> Checkpoint:
         """The model as `io` writes it: float32 on the CPU, no copies where it is that already."""
@@ -198,20 +198,6 @@ class PretrainedElmo(ElmoCore):
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
             return upload(Path(folder), repo_id, private=private)
-
-
-def _device(device: Device) -> torch.device:
-    if device is not None and device != "auto":
-        try:
-            return torch.empty(0, device=device).device
-        except (RuntimeError, AssertionError) as e:
-            raise ConfigError(
-                f"device={device!r}: torch has no such device here ({e!s:.60}…); "
-                "expected auto, cpu, cuda, cuda:1, mps or another that torch knows"
-            ) from e
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def _dtype(dtype: DType) -> torch.dtype:

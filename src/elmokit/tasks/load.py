@@ -8,6 +8,7 @@ import torch
 
 from ..errors import FileError, FormatError, InputError
 from ..io.files import json_field, read_json
+from ..model.device import find_device
 from ..text.reader import Reader
 from .batch import TokenReader
 from .config import TaskConfig
@@ -106,7 +107,7 @@ def _source(
 ) -> tuple[LayerSource | None, Reader, torch.device]:
     """The layers of the run's biLM, its tokenizer, and where the model goes."""
     if card["model"] is None:
-        return None, Reader(config.tokenizer or "regex"), torch.device(device or "cpu")
+        return None, Reader(config.tokenizer or "regex"), find_device(device)
     if config.elmo.finetune:
         elmo = load_bilm(place / "bilm", tokenizer=config.tokenizer, device=device)
     else:

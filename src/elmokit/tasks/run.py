@@ -19,6 +19,7 @@ from ..errors import ConfigError, FileError, InputError
 from ..io.files import json_field, read_json, whole_file, write_json
 from ..io.lock import locked
 from ..model import Elmo
+from ..model.device import find_device
 from ..text.reader import Reader
 from .batch import TokenReader
 from .config import TaskConfig
@@ -102,7 +103,7 @@ class _Run:
         self.task, self.elmo, self.folder, self.on_row = task, elmo, folder, on_row
         name = config.tokenizer or (elmo.config.tokenizer if elmo is not None else "regex")
         self.config = replace(config, tokenizer=name)
-        self.device = elmo.device if elmo is not None else torch.device(device or "cpu")
+        self.device = elmo.device if elmo is not None else find_device(device)
         self.reader = elmo.reader if elmo is not None else Reader(name)
         self.source: LayerSource | None = None
         if elmo is not None and not config.elmo.finetune:

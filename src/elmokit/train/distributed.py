@@ -10,7 +10,7 @@ from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ..errors import ConfigError
+from ..model.device import find_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,9 @@ def world(device: str | None = None) -> Iterator[World]:
     """The processes that `torchrun` has started, or this one alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_RANK", "0"))
-    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        where = torch.device(kind, local) if kind == "cuda" and size > 1 else torch.device(kind)
-    except RuntimeError as e:
-        raise ConfigError(f"device={device!r}: {str(e).splitlines()[0]}") from e
+    where = find_device(device)
+    if where.type == "cuda" and size > 1:
+        where = torch.device("cuda", local)
     if size == 1:
         yield World(device=where)
         return
