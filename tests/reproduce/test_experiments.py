@@ -87,7 +87,8 @@ def test_markdown_of_ner(ner: Path) -> None:
         row = next(line for line in lines if line.startswith(f"| {facts['arm']} |"))
         assert f"{facts['mean']:.1f}" in row
     assert "| *paper†: ELMo* | *92.2 ± 0.1* | *+2.1* | *21.0 %* |" in lines
-    assert "† Other data, other biLM (" in text and "): Table 1, CoNLL 2003 test data" in text
+    assert "† Other data, other biLM (" in text and ": Table 1, CoNLL 2003 test data" in text
+    assert "; lstm_dim 4, lstm_layers 1, dropout 0.5" in text and "adam with a learning" in text
     assert "20 training examples (ner/en-ewt/train.iob2), 8 to score" in text
     assert "at most 4 epochs" in text and "seeds 1, 2" in text and "biLM: tiny-bilm, " in text
     assert re.search(r"```\nelmokit reproduce ner --data .* --seeds 2 --epochs 4 .*\n```\n$", text)

@@ -54,6 +54,9 @@ def test_a_sentence_is_computed_once(tiny: Elmo, monkeypatch: pytest.MonkeyPatch
     for _ in range(2):
         source.layers(SENTENCES)
     assert sorted(seen) == sorted(SENTENCES[:3])
+    seen.clear()
+    FrozenLayers(tiny, is_cached=False).layers(SENTENCES)
+    assert sorted(seen) == sorted(SENTENCES[:3])
 
 
 def test_tuned_layers_have_gradients() -> None:

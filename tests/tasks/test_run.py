@@ -10,10 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from strategies import assert_refused, make_tiny
-from task_data import bcn_config, ner_config, write_data
+from task_data import TRAIN, WORDS, bcn_config, ner_config, write_data
 
 from elmokit.tasks.load import load_task
 from elmokit.tasks.run import train_task
+from elmokit.tasks.srl.config import SrlConfig
 from elmokit.tasks.trainer import Row
 
 SHORT = {"epochs": 3}
@@ -224,3 +225,37 @@ def test_a_baseline_learns_where_a_model_with_elmo_would(
     for name in (None, "auto", "cuda:1"):
         train_task("ner", data["ner"], data["ner"], None, tmp_path / str(name), config, device=name)
     assert asked == [None, "auto", "cuda:1"]
+
+
+def test_a_loss_that_is_not_a_number_ends_the_run(data: dict[str, Path], tmp_path: Path) -> None:
+    config = ner_config({"epochs": 3, "lr": 1e30}, place="none")
+    assert_refused(
+        lambda: start(data, tmp_path / "run", config), "seed 1, epoch", "the loss is", "train.lr"
+    )
+    assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_words_that_are_no_line_of_a_file_are_unknown(tmp_path: Path) -> None:
+    words = ["a\nb", "a\r", "\ud800", "came", "."]
+    frame = {"pred": 3, "tags": ["B-ARG0", "O", "O", "B-V", "O"]}
+    path = tmp_path / "train.jsonl"
+    path.write_text(json.dumps({"words": words, "frames": [frame]}) + "\n", encoding="utf-8")
+    config = SrlConfig(words=WORDS, train=replace(TRAIN, epochs=1), lstm_dim=4, lstm_layers=1)
+    config = replace(config, elmo=replace(config.elmo, place="none"))
+    train_task("srl", path, path, None, tmp_path / "run", config, device="cpu")
+    assert load_task(tmp_path / "run", device="cpu").evaluate(path)["examples"] == 1
+    assert (tmp_path / "run" / "words.txt").read_text(encoding="utf-8") == ".\ncame\n"
+
+
+def test_only_the_file_that_was_split_is_split_again(
+    data: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = replace(bcn_config({"epochs": 1}, place="none"), held_out=0.4)
+    start(data, tmp_path / "run", config, "sentiment")
+    trained = load_task(tmp_path / "run", device="cpu")
+    other = tmp_path / "test.tsv"
+    shutil.copy(data["sentiment"], other)
+    assert trained.evaluate(other)["examples"] == 20
+    with caplog.at_level("INFO"):
+        assert 0 < trained.evaluate(data["sentiment"])["examples"] < 20
+    assert "held-out part only" in caplog.text

@@ -126,6 +126,15 @@ def test_a_run_without_progress_stops_early(
     assert len(read_log(tmp_path / "run" / "log.jsonl")) < 12
 
 
+def test_a_run_that_goes_astray_ends_with_a_word_of_it(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    wild = config.override("train.lr=1e30", "train.max_steps=40", "train.warmup_steps=0")
+    assert_refused(
+        lambda: pretrain(corpus, tmp_path / "run", wild, device="cpu"), "step ", "train.lr"
+    )
+
+
 @pytest.mark.parametrize("kind", ["sentences", "lanes", "full"])
 def test_killed_and_resumed_equals_unbroken(
     kind: str, corpus: Path, config: PretrainConfig, tmp_path: Path

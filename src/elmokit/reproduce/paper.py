@@ -8,7 +8,10 @@ from typing import NamedTuple
 from .layout import data_set
 
 PAPER = "paper†"
-OTHER = "† Other data, other biLM (94M parameters, a billion words of training)"
+OTHER = (
+    "† Other data, other biLM (94M parameters, a billion words of training), other sizes of most "
+    "task models"
+)
 """How every figure of the paper is marked where it stands beside ours."""
 
 

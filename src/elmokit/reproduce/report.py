@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 
 from .. import __version__
 from ..io.files import whole_file, write_json
+from ..tasks.config import TaskConfig
 from .arms import Outcome
 from .paper import OTHER, error_reduction
 from .plan import file_name
@@ -130,7 +131,7 @@ def run_sizes(setup: Setup, outcomes: Iterable[Outcome]) -> list[str]:
             f"{task}: {outcome.num_examples:,} training examples ({_place(setup, card, 'train')}"
             f"{share}), {card['dev']['examples']:,} to score ({_place(setup, card, 'dev')}); "
             f"at most {epochs}{patience}, batches of {train.batch_size}, "
-            f"learning rate {train.lr:g}"
+            f"{train.optimizer} with a learning rate of {train.lr:g}; {_own(outcome.job.config)}"
         )
     first = next(iter(firsts.values()))
     numbers = ", ".join(str(seed["seed"]) for seed in first.summary["seeds"])
@@ -141,6 +142,13 @@ def run_sizes(setup: Setup, outcomes: Iterable[Outcome]) -> list[str]:
     names = sorted(name or "none, learned word vectors instead" for name in static)
     lines.append(f"static vectors of all arms: {'; '.join(names)}")
     return lines
+
+
+def _own(config: TaskConfig) -> str:
+    """The sizes of a task model, which only its task has."""
+    shared = {field.name for field in fields(TaskConfig)}
+    own = [f.name for f in fields(config) if f.name not in shared]
+    return ", ".join(f"{name} {getattr(config, name)}" for name in own)
 
 
 def paper_note(what: str) -> str:

@@ -107,11 +107,13 @@ class FrozenLayers:
         """The layers of a batch, (L, B, T, D), zero where the shorter sentences end."""
         keys = list(map(tuple, sentences))
         self.prepare(keys)
-        found = map(self._kept, keys) if self.is_cached else self._computed(keys)
+        distinct = list(dict.fromkeys(keys))
+        found = map(self._kept, distinct) if self.is_cached else self._computed(distinct)
+        layers_of = dict(zip(distinct, found, strict=True))
         longest = max(map(len, keys), default=0)
         batch = np.zeros((len(keys), longest, self.num_layers, self.dim), np.float32)
-        for row, vectors in zip(batch, found, strict=True):
-            row[: len(vectors)] = vectors
+        for row, key in zip(batch, keys, strict=True):
+            row[: len(key)] = layers_of[key]
         return torch.from_numpy(batch).permute(2, 0, 1, 3).to(self.elmo.device)
 
     def _kept(self, sentence: tuple[str, ...]) -> Half:

@@ -1,6 +1,8 @@
 """A trained task model, ready to predict and to be scored."""
 
+import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +22,44 @@ from .source import load_bilm, reload_bilm
 from .task import Example, Metrics, Task, TaskModel
 from .trainer import predict
 
+log = logging.getLogger(__name__)
+
 
 class TrainedTask:
     """A task, its model and everything that the model reads."""
 
     def __init__(
-        self, task: Task, config: TaskConfig, model: TaskModel, read: TokenReader, reader: Reader
+        self,
+        task: Task,
+        config: TaskConfig,
+        model: TaskModel,
+        read: TokenReader,
+        reader: Reader,
+        data: Sequence[str] = (),
     ) -> None:
         self.task, self.config, self.model, self.read = task, config, model, read
         self.reader = reader
+        self._data = {Path(path).name for path in data}
 
     def evaluate(self, path: str | Path) -> Metrics:
-        """The scores on a file, and the number of examples."""
-        examples = self.task.read(Path(path), self.config, self.reader, is_training=False)
+        """The scores on a file, and the number of examples.
+
+        Of the file that the model has learned from, only what was held out; a file of the same
+        name is taken for it.
+        """
+        path, config = Path(path), self.config
+        if config.held_out and path.name in self._data:
+            log.info("%s: the held-out part only, %g of it", path, config.held_out)
+        elif config.held_out:
+            config = replace(config, held_out=0.0)
+        examples = self.task.read(path, config, self.reader, is_training=False)
         kept = [e for e in examples if self._has_words(e)]
         if not kept:
             raise InputError(f"{path} has no examples")
+        if len(kept) < len(examples):
+            log.warning(
+                "%s: %d examples without words do not count", path, len(examples) - len(kept)
+            )
         return {**self.task.score(kept, self.predict(kept)), "examples": len(kept)}
 
     def predict(self, examples: Sequence[Example]) -> list[Any]:
@@ -94,7 +118,8 @@ def load_task(
     trained = new_model(task, config, card["facts"], table, source, seed)
     load_model(place / "model.safetensors", trained)
     read = TokenReader(config.words, table, source, where_to)
-    return TrainedTask(task, config, trained.to(where_to).eval(), read, reader)
+    data = [str(card[side]["path"]) for side in ("train", "dev")]
+    return TrainedTask(task, config, trained.to(where_to).eval(), read, reader, data)
 
 
 def _source(

@@ -5,6 +5,7 @@ unbroken one.
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ..errors import FormatError
+from ..errors import ConfigError, FormatError
 from ..io.files import whole_file
 from ..train.checkpoint import optimizer_tensors, restore_optimizer
 from .average import WeightAverage
@@ -149,13 +150,22 @@ class Trainer:
             for rows in epoch_batches(lengths, self.config.batch_size, chance):
                 batch = [examples[i] for i in rows]
                 loss = self.model.loss(batch, self.read)
-                total += loss.item() * len(batch)
+                total += self._finite(loss.item()) * len(batch)
                 self.optimizer.zero_grad()
                 (loss + self.model.embedding.penalty()).backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
                 self.optimizer.step()
                 self.average.update()
         return total / len(examples)
+
+    def _finite(self, loss: float) -> float:
+        """The loss of a batch; an error where the training has gone astray."""
+        if not math.isfinite(loss):
+            raise ConfigError(
+                f"seed {self.seed}, epoch {self.state.epoch + 1}: the loss is {loss}; "
+                f"lower train.lr, which is {self.config.lr:g}"
+            )
+        return loss
 
     def _judge(self, score: float) -> bool:
         """Count the epoch; whether it is the best so far."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..text.normalize import without_surrogates
 from .config import WordsConfig
 
 if TYPE_CHECKING:
@@ -54,4 +55,10 @@ def word_table(
     counts = Counter(
         token.lower() if config.lowercase else token for tokens in sentences for token in tokens
     )
-    return WordTable([w for w, n in sorted(counts.items()) if n >= config.min_count])
+    frequent = (w for w, n in sorted(counts.items()) if n >= config.min_count)
+    return WordTable([w for w in frequent if _is_line(w)])
+
+
+def _is_line(word: str) -> bool:
+    """Whether a text file can hold a word as a line; others are unknown words."""
+    return not word.endswith("\r") and "\n" not in word and without_surrogates(word) == word

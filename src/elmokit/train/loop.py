@@ -1,5 +1,6 @@
 """The training loop: batches → steps of the optimiser, with everything needed to go on later."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..data.stream import Stream
+from ..errors import ConfigError
 from ..nn import BiLmState
 from .checkpoint import State, optimizer_tensors, restore_optimizer
 from .config import PretrainConfig
@@ -88,6 +90,11 @@ class Loop:
             progress.loss += self._backward(part) / config.accumulate
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, config.clip_norm)
         self.gradient_norm = float(norm)
+        if not math.isfinite(self.gradient_norm):
+            raise ConfigError(
+                f"step {progress.step + 1}: the gradients are no numbers any more; lower train.lr "
+                f"(it is {rate:g}). --resume goes on from the last checkpoint, before it happened"
+            )
         self.optimizer.step()
         progress.step += 1
         progress.loss_steps += 1

@@ -63,7 +63,8 @@ def test_compressed_files(tmp_path: Path) -> None:
 
 
 def test_numbers_as_labels(tmp_path: Path) -> None:
-    text = as_jsonl([{"premise": "a", "hypothesis": "b", "label": n} for n in (0, -1, 2)])
+    labels = (0, -1, 2, "-1")
+    text = as_jsonl([{"premise": "a", "hypothesis": "b", "label": n} for n in labels])
     assert [pair.label for pair in pairs(write(tmp_path, text))] == ["0", "2"]
 
 

@@ -168,3 +168,14 @@ def test_settings_that_cannot_work() -> None:
     assert_refused(lambda: SquadConfig(max_paragraph_tokens=33), "max_paragraph_tokens=33", "34")
     assert_refused(lambda: SquadConfig(rules="bleu"), "rules='bleu'", "korquad")
     assert_refused(lambda: SquadConfig(held_out=1.0), "held_out=1.0")
+
+
+def test_an_answer_that_no_token_holds_counts_but_is_not_learned(tmp_path: Path) -> None:
+    values = squad_json()
+    paragraph = values["data"][0]["paragraphs"][0]
+    blank = paragraph["context"].index(" ")
+    paragraph["qas"][0]["answers"] = [{"text": " ", "answer_start": blank}]
+    path = write(tmp_path / "a.json", values)
+    assert len(read(path)) == 19
+    scored = read(path, is_training=False)
+    assert len(scored) == 20 and scored[0].spans == () and scored[0].answers == (" ",)

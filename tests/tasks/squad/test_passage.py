@@ -107,3 +107,12 @@ def test_a_training_window_holds_its_answer(
 def test_all_windows_can_be_chosen() -> None:
     starts = {window_around(Span(10, 11), 40, 6, k / 100)[0] for k in range(100)}
     assert starts == {6, 7, 8, 9, 10}
+
+
+def test_a_token_without_characters_stands_for_its_neighbour() -> None:
+    passage = Passage("집이다", ("집", "이", "다"), ((0, 1), (1, 1), (1, 3)))
+    assert passage.characters(Span(1, 1)) == (0, 1)
+    assert passage.characters(Span(1, 2)) == (1, 3)
+    implied_first = Passage("다", ("이", "이", "다"), ((0, 0), (0, 0), (0, 1)))
+    assert implied_first.characters(Span(0, 0)) == (0, 1)
+    assert Passage("", ("이",), ((0, 0),)).characters(Span(0, 0)) == (0, 0)

@@ -10,8 +10,8 @@ from ..data.lines import json_lines, table_rows
 
 NAMES = (("premise", "hypothesis", "label"), ("sentence1", "sentence2", "gold_label"))
 """What the files call the three: ours, and the original ones."""
-NO_GOLD = "-"
-"""The label of a pair about which its annotators did not agree."""
+NO_GOLD = ("-", "-1")
+"""Labels of a pair about which its annotators did not agree, by name and by number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def read_inference(path: Path | str, tokenizer: Callable[[str], list[str]]) -> l
     for where, premise, hypothesis, label in rows:
         if not label:
             raise FormatError(f"{where}: the label is empty")
-        if label == NO_GOLD:
+        if label in NO_GOLD:
             continue
         sides = tuple(tokenizer(premise)), tuple(tokenizer(hypothesis))
         for name, tokens in zip(("premise", "hypothesis"), sides):
@@ -58,8 +58,7 @@ def _json_rows(path: Path | str) -> Iterator[tuple[str, str, str, str]]:
         names = NAMES[1] if NAMES[1][0] in record and NAMES[0][0] not in record else NAMES[0]
         premise, hypothesis = (json_field(record, n, str, where=where) for n in names[:2])
         label = json_field(record, names[2], str, int, where=where)
-        # Where labels are numbers, -1 is the one without agreement.
-        yield where, premise, hypothesis, NO_GOLD if label == -1 else str(label).strip()
+        yield where, premise, hypothesis, str(label).strip()
 
 
 def _table_rows(path: Path | str, header: str) -> Iterator[tuple[str, str, str, str]]:

@@ -25,7 +25,7 @@ class SquadConfig(TaskConfig):
     )
     train: TrainConfig = field(
         default_factory=lambda: TrainConfig(
-            optimizer="adadelta", lr=1.0, batch_size=45, epochs=24, ema=0.999
+            optimizer="adadelta", lr=1.0, batch_size=45, epochs=24, halve_after=0, ema=0.999
         )
     )
     gru_dim: int = 90

@@ -56,8 +56,9 @@ def read_squad(
 ) -> list[Question]:
     """The questions of a file that have an answer.
 
-    For training, a paragraph longer than `max_paragraph_tokens` is cut to a window that holds the
-    answer; which of the possible ones is settled by the question's id.
+    To be scored, also those whose answer no token holds, which cannot be found. For training, a
+    paragraph longer than `max_paragraph_tokens` is cut to a window that holds the answer; which of
+    the possible ones is settled by the question's id.
 
     Args:
         path: The file.
@@ -109,7 +110,7 @@ def _question(
         span = passage.cover(start, start + len(text))
         if span is not None:
             spans.append(span)
-    if not spans:
+    if not spans and (size is not None or not answers):
         return None
     if size is not None and len(passage.tokens) > size:
         window = window_around(spans[0], len(passage.tokens), size, share_of(name))

@@ -41,9 +41,17 @@ class Passage:
         return Span(inside[0], inside[-1]) if inside else None
 
     def characters(self, span: Span) -> tuple[int, int]:
-        """Where the tokens of a span begin and end in the text."""
-        offsets = self.offsets[span.first : span.last + 1]
-        return min(start for start, _ in offsets), max(end for _, end in offsets)
+        """Where the tokens of a span begin and end in the text.
+
+        One that the text only implies stands for the token before it, or else for the next.
+        """
+        first, last = span
+        while True:
+            offsets = self.offsets[first : last + 1]
+            start, end = min(start for start, _ in offsets), max(end for _, end in offsets)
+            if start < end or (first, last) == (0, len(self.offsets) - 1):
+                return start, end
+            first, last = (first - 1, last) if first else (first, last + 1)
 
     def part(self, start: int, end: int) -> Self:
         """The tokens from `start` up to `end` of the same text."""

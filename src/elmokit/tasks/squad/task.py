@@ -73,7 +73,7 @@ def _split(line: str) -> tuple[str, str]:
     if line.lstrip().startswith("{"):
         try:
             values = json.loads(line)
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise InputError(f"{line!r:.60} is not JSON: {e}") from e
         question, context = values.get("question"), values.get("context")
         if isinstance(question, str) and isinstance(context, str):

@@ -14,7 +14,7 @@ class SrlConfig(TaskConfig):
     """The tagger of He et al. (2017), narrower and shallower.
 
     The paper's own: `lstm_dim` 300, `lstm_layers` 8, `train.optimizer` adadelta, `train.lr` 1,
-    `train.batch_size` 80, `train.epochs` 500 and `train.patience` 200.
+    `train.batch_size` 80, `train.epochs` 500, `train.patience` 200 and `train.halve_after` 0.
     """
 
     elmo: ElmoPlace = field(default_factory=lambda: ElmoPlace(dropout=0.1))
