@@ -35,6 +35,9 @@ def test_questions_from_the_command_line(run: Any, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("Who came?\tBob came.\n\n")
     answer, nothing = run("predict", out, tmp_path / "lines.txt").stdout.splitlines()
     assert answer in "Bob came." and nothing == ""
+    for question, context in (("  ", "Bob came."), ("Who?", "\n")):
+        asked = ("--question", "When?", "--question", question, "--context", context)
+        assert "is empty" in run("predict", out, *asked, code=1).stderr
 
 
 def test_questions_are_for_squad_and_need_a_text(run: Any, tmp_path: Path) -> None:

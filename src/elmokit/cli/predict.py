@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import ConfigError
+from ..errors import ConfigError, InputError
 from ..io.files import read_lines
 from ..text.groups import grouped
 from .inputs import check_text
@@ -67,6 +67,9 @@ def predict_cli(
         if trained.task.name != "squad":
             raise ConfigError(f"--question: {run} is a run of {trained.task.name}, not of squad")
         whole = "\n".join(lines) if context is None else context
+        for name, words in (("--question", min(question, key=str.strip)), ("the text", whole)):
+            if not words.strip():
+                raise InputError(f"{name} is empty: expected a question and a text to ask about")
         lines = [json.dumps({"question": one, "context": whole}) for one in question]
     for window in grouped(lines, len, max_items=LINES_AT_ONCE, max_size=1 << 20):
         for example, prediction in trained.predict_texts(window):
