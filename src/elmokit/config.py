@@ -69,7 +69,10 @@ class Config:
             if not isinstance(at, dict):
                 known = ", ".join(name for name, value in values.items() if isinstance(value, dict))
                 raise ConfigError(f"{setting!r}: no such section; there are {known}")
-            at[key] = _literal(text.strip())
+            value = _literal(text.strip())
+            # Where words are expected, a number is one, too: elmo.layers=1.
+            is_word = isinstance(at.get(key), str) and type(value) in (int, float)
+            at[key] = text.strip() if is_word else value
         return self.from_dict(values, "setting")
 
 

@@ -112,10 +112,16 @@ def test_resume_uses_what_is_there(ner: Path, data: Path, bilm: Path) -> None:
         "table2", data, bilm, ner, tables, resume=True, device="cpu", on_row=rows.append
     )
     assert rows == [] and "| NER (F1) |" in path.read_text(encoding="utf-8")
+    # The row of a task is not lost when another is asked for.
+    one_more = Plan(**SMALL | {"seeds": 2, "tasks": ("sentiment",)})  # type: ignore[arg-type]
+    assert_refused(
+        lambda: reproduce("table2", data, bilm, ner, one_more, resume=True),
+        "table2.json has ner", "--tasks ner,sentiment",
+    )  # fmt: skip
     other = Plan(**SMALL | {"epochs": 3})  # type: ignore[arg-type]
     assert_refused(
         lambda: reproduce("ner", data, bilm, ner, other, resume=True, device="cpu"),
-        "ner-none", "another config",
+        "ner-none", "train.epochs is 4 there and 3 now",
     )  # fmt: skip
 
 

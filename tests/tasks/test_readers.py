@@ -289,7 +289,6 @@ def test_bad_tables_are_refused_with_their_line(file: Write) -> None:
     for text, *mentions in (
         ("label\ttext\npos\ta\nneg\n", "line 3", "found 1 of 2"),
         ("label\tdocument\npos\ta\n", "line 1", "'text'", "label, document"),
-        ("label\ttext\npos\t \n", "line 2", "text is empty"),
         ("label\ttext\n\ta\n", "line 2", "label is empty"),
         ("label\ttext\n", "header and nothing else"),
         ("", "empty"),
@@ -311,11 +310,20 @@ def test_json_lines(file: Write) -> None:
         ('{"t": "a"}', "line 2", "'y' is missing", "'t'"),
         ('{"t": 3, "y": "x"}', "line 2", "t=3", "str"),
         ('{"t": "a", "y": null}', "line 2", "y=None"),
-        ('{"t": " ", "y": "x"}', "line 2", "text is empty"),
     ):
         path = file('{"t": "a", "y": "x"}\n' + line)
         call = lambda path=path: read_jsonl(path, str.split, text="t", label="y")  # noqa: E731
         assert_refused(call, str(path), *mentions)
+
+
+def test_examples_without_a_text_are_left_out_and_counted(
+    file: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = file("label\ttext\npos\t \nneg\ta\npos\t\n")
+    assert read_tsv(path, str.split, text="text", label="label") == [labelled("a", "neg")]
+    path = file('{"t": " ", "y": "x"}\n{"t": "a", "y": "x"}\n')
+    assert read_jsonl(path, str.split, text="t", label="y") == [labelled("a", "x")]
+    assert "2 examples without a text" in caplog.text and "1 examples" in caplog.text
 
 
 def test_pairs(file: Write) -> None:

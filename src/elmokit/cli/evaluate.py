@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import mean, stdev
 from typing import IO, TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
@@ -50,6 +51,13 @@ Bilm = Annotated[
     typer.Option("--model", metavar="MODEL", help="Of a task run: where its biLM is now."),
 ]
 
+Seed = Annotated[
+    int | None, typer.Option(metavar="N", help="Of a task run: which seed; default: the best.")
+]
+AllSeeds = Annotated[
+    bool, typer.Option("--all-seeds", help="Of a task run: all, with mean and deviation.")
+]
+
 
 @reported
 def evaluate_cli(
@@ -58,6 +66,8 @@ def evaluate_cli(
     scores: Scores = None,
     streams: Streams = None,
     bilm: Bilm = None,
+    seed: Seed = None,
+    all_seeds: AllSeeds = False,
     state: StateOption = None,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
@@ -74,7 +84,9 @@ def evaluate_cli(
     that of bilm-tf. Words outside of the model's vocabulary count as <UNK>. Blank lines do not
     count; with --scores they have their line, of 0 tokens. The text can be of any size.
 
-    Of a RUN that `elmokit train` made, TEXT is labelled data, and the task's scores are printed.
+    Of a RUN that `elmokit train` made, TEXT is labelled data, and the task's scores are printed:
+    those of the seed that was best on the development data, of another one (--seed), or of all,
+    with their mean and deviation (--all-seeds).
     """
     from ..tasks.folder import is_task_run
 
@@ -84,8 +96,11 @@ def evaluate_cli(
                 "--scores, --streams, --state and --tokenizer are of language models; "
                 f"{model} is a task run"
             )
-        _evaluate_task(model, text, bilm, device, as_json)
+        seeds = _seeds(model, seed, all_seeds)
+        _evaluate_task(model, text, bilm, device, seeds, as_json)
         return
+    if seed is not None or all_seeds:
+        raise ConfigError(f"--seed and --all-seeds are of task runs; {model} is none")
     _check_options(scores, streams, state, as_json, force)
     check_text(text)
     elmo = load_model(model, device, tokenizer, cast(StateMode | None, state and state.value))
@@ -102,17 +117,44 @@ def evaluate_cli(
         _print_facts(facts, sys.stderr if scores == "-" else sys.stdout)
 
 
-def _evaluate_task(run: str, data: str, bilm: str | None, device: str, as_json: bool) -> None:
+def _seeds(run: str, seed: int | None, all_seeds: bool) -> list[int | None]:
+    """The seeds to score; None is the best."""
+    from ..tasks.folder import seed_numbers
+
+    if seed is not None and all_seeds:
+        raise ConfigError("--seed and --all-seeds: expected one of the two")
+    return [*seed_numbers(Path(run))] if all_seeds else [seed]
+
+
+def _evaluate_task(
+    run: str, data: str, bilm: str | None, device: str, seeds: list[int | None], as_json: bool
+) -> None:
     """Print the scores of a task run on labelled data."""
     from ..tasks.load import load_task
 
     if not Path(data).is_dir():  # a task may read a folder of files
         check_text(data)
-    trained = load_task(run, model=bilm, device=device)
-    metrics = trained.evaluate(data)
-    if as_json:
-        print(json.dumps(metrics, ensure_ascii=False))
+    if data == "-" and len(seeds) > 1:
+        raise ConfigError("--all-seeds: expected a file, which can be read for each seed")
+    rows, metric = [], ""
+    for number in seeds:
+        trained = load_task(run, model=bilm, seed=number, device=device)
+        rows.append({"seed": trained.seed, **trained.evaluate(data)})
+        metric = trained.task.metric
+    if len(rows) == 1:
+        print(json.dumps(rows[0], ensure_ascii=False)) if as_json else _print_scores(rows[0])
         return
+    values = [row[metric] for row in rows]
+    summary = {"metric": metric, "mean": mean(values), "deviation": stdev(values), "seeds": rows}
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+        return
+    for row in rows:
+        print(f"{'seed':<12}  {row['seed']}: {metric} {row[metric]:.4f}")
+    print(f"{metric:<12}  {summary['mean']:.4f} ± {summary['deviation']:.4f}")
+
+
+def _print_scores(metrics: dict[str, Any]) -> None:
     for name, value in metrics.items():
         if isinstance(value, dict):
             for label, scores in value.items():

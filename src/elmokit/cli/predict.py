@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from ..text.groups import grouped
 from .inputs import check_text
 from .options import Device, Json, Quiet, Verbose
 from .report import reported
+
+if TYPE_CHECKING:
+    from ..tasks.load import TrainedTask
 
 TaskRun = Annotated[str, typer.Argument(metavar="RUN", help="Folder that `elmokit train` made.")]
 Text = Annotated[
@@ -71,10 +74,31 @@ def predict_cli(
             if not words.strip():
                 raise InputError(f"{name} is empty: expected a question and a text to ask about")
         lines = [json.dumps({"question": one, "context": whole}) for one in question]
-    for window in grouped(lines, len, max_items=LINES_AT_ONCE, max_size=1 << 20):
-        for example, prediction in trained.predict_texts(window):
+    numbered = enumerate(lines, start=1)
+    for window in grouped(numbered, _length, max_items=LINES_AT_ONCE, max_size=1 << 20):
+        examples, error = _examples(trained, window, text)
+        for example, prediction in zip(examples, trained.predict(examples), strict=True):
             if as_json:
                 row = None if prediction is None else trained.task.row(example, prediction)
                 print(json.dumps(row, ensure_ascii=False))
             else:
                 print("" if prediction is None else trained.task.text(example, prediction))
+        if error is not None:
+            raise error
+
+
+def _length(numbered: tuple[int, str]) -> int:
+    return len(numbered[1])
+
+
+def _examples(
+    trained: "TrainedTask", lines: Iterable[tuple[int, str]], path: str
+) -> tuple[list[Any], InputError | None]:
+    """The lines as examples, up to the first that cannot be read; what is wrong with that."""
+    examples = []
+    for number, line in lines:
+        try:
+            examples.append(trained.task.example(line, trained.reader))
+        except InputError as e:
+            return examples, InputError(f"{path}, line {number}: {e}")
+    return examples, None

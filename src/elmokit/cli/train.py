@@ -104,7 +104,8 @@ def train_cli(
     )
     name = summary["metric"]
     scores = ", ".join(f"{result['dev'][name]:.4f}" for result in summary["seeds"])
-    print(f"{output}: dev {name} {summary['mean']:.4f} ± {summary['deviation']:.4f} ({scores})")
+    deviation = f" ± {summary['deviation']:.4f} ({scores})" if len(summary["seeds"]) > 1 else ""
+    print(f"{output}: dev {name} {summary['mean']:.4f}{deviation}")
 
 
 def _resolve(task: str, path: str | None) -> "TaskConfig":

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import ConfigError, FileError
 from ..io.files import read_json
 from ..tasks.config import ElmoPlace, Place, TaskConfig, TrainConfig
-from ..tasks.folder import is_task_run
+from ..tasks.folder import has_model
 from ..tasks.registry import find_task
 from ..tasks.run import train_task
 from .layout import DATA_SETS, STATIC, data_set, find_one, task_data
@@ -155,7 +155,7 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
     static = find_one(setup.data, STATIC) if has_static else None
     data = {job.task: task_data(setup.data, job.task) for job in jobs}
     for job in jobs:
-        if is_task_run(setup.runs / job.name) and not setup.resume:
+        if has_model(setup.runs / job.name) and not setup.resume:
             raise FileError(
                 f"{setup.runs / job.name} holds a run already; use it with --resume, "
                 "or choose another folder"

@@ -36,6 +36,8 @@ class Curve:
     def finding(self) -> str:
         """That share in words."""
         share = self.enough()
+        if not self.without[-1].mean:
+            return f"{title_of(self.task)}: the baseline has learned nothing, nothing to compare."
         if share is None:
             return f"{title_of(self.task)}: ELMo does not reach the baseline with all data."
         least = "at most " if share == self.shares[0] else "about "

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ConfigError, FileError
+from ..io.files import read_json
 from .comparisons import compare_layers, table1, table2, table3
 from .figure1 import figure1
 from .figure2 import figure2
@@ -84,6 +85,8 @@ def reproduce(
     result = folder / f"{file_name(name, plan)}.json"
     if result.is_file() and not resume:
         raise FileError(f"{result} is there already; go on with --resume")
+    if result.is_file():
+        _check_tasks(result, plan)
     source = Path(data).expanduser()
     if not source.is_dir():
         raise FileError(f"{source}: no such folder; expected one of data sets (--data)")
@@ -99,6 +102,19 @@ def reproduce(
         on_row=on_row,
     )
     return write_report(setup, experiment.run(setup))
+
+
+def _check_tasks(result: Path, plan: Plan) -> None:
+    """Refuse to write a table over one that has more tasks."""
+    before = read_json(result)
+    tasks = [row["task"] for part in ("runs", "curves") for row in before.get(part, ())]
+    lost = [task for task in dict.fromkeys(tasks) if task not in plan.tasks]
+    if plan.tasks and lost:
+        every = ",".join(dict.fromkeys([*tasks, *plan.tasks]))
+        raise ConfigError(
+            f"{result} has {', '.join(lost)} as well, which would be gone; say --tasks {every} "
+            "with the settings of all, or choose another folder"
+        )
 
 
 def _experiment(name: str, plan: Plan) -> Experiment:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from ..errors import ConfigError
-from ..io.files import read_lines
+from ..errors import FormatError
 from ..text.reader import Reader
 from .bcn import Bcn
 from .config import BcnConfig, TaskConfig
 from .data.examples import LabelledText
 from .data.held_out import one_side, text_of
 from .data.labelled import read_jsonl, read_trees, read_tsv
+from .data.lines import Lines, filled_lines
 from .embedding import TaskEmbedding
 from .labels import LabelTask
 from .task import Facts
@@ -28,10 +28,10 @@ class SentimentTask(LabelTask):
     ) -> list[LabelledText]:
         """The texts of a file; of trees, also the phrases inside if they are to be learned."""
         assert isinstance(config, BcnConfig)
-        start = _first_character(path)
-        if start == "(":
-            return _read_trees(path, config, is_training)
-        texts = _read_lines(path, config, reader, is_json=start == "{")
+        lines = filled_lines(path)
+        if lines[0][1].lstrip().startswith("("):
+            return _read_trees(path, lines, config, is_training)
+        texts = _read_lines(path, lines, config, reader)
         return one_side(
             texts, lambda t: text_of(t.tokens), config.held_out, is_training=is_training
         )
@@ -50,29 +50,31 @@ class SentimentTask(LabelTask):
         return Bcn(config, embedding, facts["labels"])
 
 
-def _read_lines(
-    path: Path, config: BcnConfig, reader: Reader, *, is_json: bool
-) -> list[LabelledText]:
-    if is_json:
-        return read_jsonl(path, reader.tokens, text=config.text, label=config.label)
+def _read_lines(path: Path, lines: Lines, config: BcnConfig, reader: Reader) -> list[LabelledText]:
+    text, label = config.text, config.label
+    if lines[0][1].lstrip().startswith("{"):
+        return read_jsonl(path, reader.tokens, text=text, label=label, lines=lines)
     if config.text_column is not None and config.label_column is not None:
-        text, label = config.text_column, config.label_column
-        return read_tsv(path, reader.tokens, text=text, label=label)
-    return read_tsv(path, reader.tokens, text=config.text, label=config.label)
+        columns = config.text_column, config.label_column
+        return read_tsv(path, reader.tokens, text=columns[0], label=columns[1], lines=lines)
+    header = [name.strip() for name in lines[0][1].split("\t")]
+    if not {text, label} <= {*header}:
+        raise FormatError(
+            f"{path}: expected columns {text!r} and {label!r}, parted by tabs; found "
+            f"{', '.join(header):.200}. Name others with --set text=… --set label=…, or give "
+            "text_column and label_column, numbers from 0, if there is no header"
+        )
+    return read_tsv(path, reader.tokens, text=text, label=label, lines=lines)
 
 
-def _read_trees(path: Path, config: BcnConfig, is_training: bool) -> list[LabelledText]:
-    whole = read_trees(path, held_out=config.held_out, is_training=is_training)
+def _read_trees(
+    path: Path, lines: Lines, config: BcnConfig, is_training: bool
+) -> list[LabelledText]:
+    held_out = config.held_out
+    whole = read_trees(path, held_out=held_out, is_training=is_training, lines=lines)
     if not (is_training and config.phrases):
         return whole
-    phrases = read_trees(path, phrases=True, held_out=config.held_out)
+    phrases = read_trees(path, phrases=True, held_out=held_out, lines=lines)
     long = [p for p in phrases if len(p.tokens) >= config.min_phrase]
     # Most short phrases occur many times, with the same label.
     return list(dict.fromkeys([*whole, *long]))
-
-
-def _first_character(path: Path) -> str:
-    for line in read_lines(path):
-        if line.strip():
-            return line.strip()[0]
-    raise ConfigError(f"{path} is empty; expected labelled texts")

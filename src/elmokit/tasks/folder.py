@@ -33,6 +33,17 @@ def is_task_run(folder: str | Path) -> bool:
     return (Path(folder) / "task.json").is_file()
 
 
+def has_model(folder: str | Path) -> bool:
+    """Whether a task run has come so far that something would be lost with it."""
+    return is_task_run(folder) and any(Path(folder).glob("seed-*/model.safetensors"))
+
+
+def seed_numbers(run: Path) -> list[int]:
+    """The seeds that have a folder, in their order."""
+    names = (path.name.removeprefix("seed-") for path in run.glob("seed-*"))
+    return sorted(int(name) for name in names if name.isdigit())
+
+
 def seed_folder(run: Path, seed: int) -> Path:
     """Where the results of one seed are."""
     return run / f"seed-{seed}"
@@ -40,6 +51,8 @@ def seed_folder(run: Path, seed: int) -> Path:
 
 def save_words(run: Path, table: WordTable | None) -> None:
     """Write the word table of a run."""
+    for name in ("words.txt", "words.safetensors"):
+        (run / name).unlink(missing_ok=True)
     if table is None:
         return
     with whole_file(run / "words.txt") as temporary:

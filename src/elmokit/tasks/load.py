@@ -1,7 +1,7 @@
 """A trained task model, ready to predict and to be scored."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from .run import new_model
 from .source import load_bilm, reload_bilm
 from .task import Example, Metrics, Task, TaskModel
 from .trainer import predict
+from .unseen import warn_of_unseen
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +36,13 @@ class TrainedTask:
         model: TaskModel,
         read: TokenReader,
         reader: Reader,
-        data: Sequence[str] = (),
+        card: Mapping[str, Any],
+        seed: int,
     ) -> None:
         self.task, self.config, self.model, self.read = task, config, model, read
         self.reader = reader
-        self._data = {Path(path).name for path in data}
+        self.facts, self.seed = card["facts"], seed
+        self._data = {Path(card[side]["path"]).name for side in ("train", "dev")}
 
     def evaluate(self, path: str | Path) -> Metrics:
         """The scores on a file, and the number of examples.
@@ -56,6 +59,7 @@ class TrainedTask:
         kept = [e for e in examples if self._has_words(e)]
         if not kept:
             raise InputError(f"{path} has no examples")
+        warn_of_unseen(self.task, self.facts, kept, path)
         if len(kept) < len(examples):
             log.warning(
                 "%s: %d examples without words do not count", path, len(examples) - len(kept)
@@ -118,8 +122,7 @@ def load_task(
     trained = new_model(task, config, card["facts"], table, source, seed)
     load_model(place / "model.safetensors", trained)
     read = TokenReader(config.words, table, source, where_to)
-    data = [str(card[side]["path"]) for side in ("train", "dev")]
-    return TrainedTask(task, config, trained.to(where_to).eval(), read, reader, data)
+    return TrainedTask(task, config, trained.to(where_to).eval(), read, reader, card, seed)
 
 
 def _source(

@@ -28,8 +28,9 @@ def draw_weights(mixes: Sequence[dict[str, Any]], path: Path, title: str) -> boo
         columns = list(zip(*(mix[place]["weights"] for mix in mixes), strict=True))
         gamma = mean(mix[place]["gamma"] for mix in mixes)
         at = [layer + (i - (len(places) - 1) / 2) * width for layer in range(num_layers)]
+        spread = [pstdev(c) for c in columns] if len(mixes) > 1 else None
         bars = axes.bar(
-            at, [mean(c) for c in columns], 0.9 * width, yerr=[pstdev(c) for c in columns],
+            at, [mean(c) for c in columns], 0.9 * width, yerr=spread,
             color=COLORS[place], ecolor="#555", capsize=3, label=f"{place} (γ = {gamma:.2f})",
         )  # fmt: skip
         axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=9)

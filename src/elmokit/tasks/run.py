@@ -16,7 +16,7 @@ import torch
 
 from ..builtin import builtin_folder
 from ..errors import ConfigError, FileError, InputError
-from ..io.files import json_field, read_json, whole_file, write_json
+from ..io.files import read_json, whole_file, write_json
 from ..io.lock import locked
 from ..model import Elmo
 from ..model.device import find_device
@@ -25,13 +25,15 @@ from .batch import TokenReader
 from .config import TaskConfig
 from .embedding import TaskEmbedding
 from .features import FrozenLayers, LayerSource, TunedLayers
-from .folder import VERSION, is_task_run, load_words, save_words, seed_folder
+from .folder import VERSION, has_model, load_words, save_words, seed_folder, seed_numbers
 from .picture import draw_weights
 from .registry import find_task
+from .same import check_same
 from .seed import SeedRun, finished_seed
 from .source import fingerprint, load_bilm
 from .task import Example, Task, TaskModel
 from .trainer import Row, Trainer
+from .unseen import warn_of_unseen
 from .words import WordTable, word_table
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,9 @@ def train_task(
     device: str | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> dict[str, Any]:
-    """Train a task model with one or more seeds; returns what is then in `out/metrics.json`.
+    """Train a task model with one or more seeds; returns what they came to.
+
+    `out/metrics.json` has the same of all seeds of the run that are finished.
 
     Args:
         task: Its name, such as `ner`; `registry.py` has them all.
@@ -76,7 +80,7 @@ def train_task(
     if seeds < 1:
         raise ConfigError(f"seeds={seeds}: expected 1 or more")
     folder = Path(out)
-    if is_task_run(folder) and not resume:
+    if has_model(folder) and not resume:
         raise FileError(f"{folder} holds a run already; go on with --resume, or choose another")
     elmo = _bilm(config, model, device)
     run = _Run(chosen, config, elmo, folder, on_row, device)
@@ -132,12 +136,13 @@ class _Run:
             "facts": self.facts,
         }
         found = json.loads(json.dumps(found))
-        if is_task_run(self.folder):
+        warn_of_unseen(self.task, self.facts, self.dev, dev)
+        if has_model(self.folder):
             before = read_json(self.folder / "task.json")
-            _check_same(self.folder, before, found)
+            check_same(self.folder, before, found)
             self.table = load_words(self.folder)
-            for seed in sorted(self.folder.glob("seed-*")):
-                finished_seed(seed, config.train)  # refuse before anything is changed
+            for number in seed_numbers(self.folder):  # refuse before anything is changed
+                finished_seed(seed_folder(self.folder, number), config.train)
             _write(self.folder / "task.json", found | {"model": before["model"]})
         else:
             self.table = word_table(
@@ -169,10 +174,22 @@ class _Run:
         return SeedRun(folder, trainer, tuned, self.on_row).run(self.train, self.dev)
 
     def finish(self, results: list[dict[str, Any]]) -> dict[str, Any]:
-        """Write what all seeds came to."""
+        """Write what all seeds of the folder came to; the same of those that were asked for."""
+        folders = (seed_folder(self.folder, number) for number in seed_numbers(self.folder))
+        found = (finished_seed(folder, self.config.train) for folder in folders)
+        every = [result for result in found if result is not None]
+        mixes = {f"seed-{result['seed']}": result["mixes"] for result in every}
+        _write(self.folder / "metrics.json", self._summary(every))
+        _write(self.folder / "weights.json", mixes)
+        all_mixes = [result["mixes"] for result in every if result["mixes"]]
+        if all_mixes and not draw_weights(all_mixes, self.folder / "weights.png", self.task.name):
+            log.info("no weights.png: install matplotlib (elmokit[plot])")
+        return self._summary(results)
+
+    def _summary(self, results: list[dict[str, Any]]) -> dict[str, Any]:
         metric = self.task.metric
         scores = [float(result["dev"][metric]) for result in results]
-        summary = {
+        return {
             "task": self.task.name,
             "metric": metric,
             "mean": mean(scores),
@@ -180,13 +197,6 @@ class _Run:
             "best_seed": results[int(np.argmax(scores))]["seed"],
             "seeds": results,
         }
-        mixes = {f"seed-{result['seed']}": result["mixes"] for result in results}
-        _write(self.folder / "metrics.json", summary)
-        _write(self.folder / "weights.json", mixes)
-        all_mixes = [result["mixes"] for result in results if result["mixes"]]
-        if all_mixes and not draw_weights(all_mixes, self.folder / "weights.png", self.task.name):
-            log.info("no weights.png: install matplotlib (elmokit[plot])")
-        return summary
 
     def _examples(self, path: Path, *, is_training: bool) -> list[Example]:
         examples = self.task.read(path, self.config, self.reader, is_training=is_training)
@@ -260,21 +270,6 @@ def _read_static(path: str | Path | None, words: set[str]) -> Any:
     if is_large:
         log.warning("%s is large: the run keeps the words of its training and dev data only", path)
     return read_static_vectors(path, words if is_large else None)
-
-
-def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse to go on with something else; the same with more epochs is the same run."""
-    epochs = json_field(before, "config.train.epochs", int, where=str(folder / "task.json"))
-    for key, value in now.items():
-        if key == "model" and value and before.get(key):  # the folder of the biLM may move
-            value = value | {"source": before[key]["source"]}
-        if key == "config" and value["train"]["epochs"] > epochs:
-            value = value | {"train": value["train"] | {"epochs": epochs}}
-        if before.get(key) != value:
-            raise ConfigError(
-                f"{folder}: the run has another {key}; resume it as it was started "
-                "(see its task.json; only train.epochs may grow), or choose another folder"
-            )
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

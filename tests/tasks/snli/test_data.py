@@ -89,13 +89,9 @@ HEADER = "premise\thypothesis\tlabel\n"
             GOOD + '{"premise": "a", "hypothesis": "b", "label": " "}\n',
             ("line 2", "label is empty"),
         ),
-        (
-            GOOD + '{"premise": "a", "hypothesis": " ", "label": "x"}\n',
-            ("line 2", "the hypothesis"),
-        ),
         ('{"sentence1": "a", "sentence2": "b", "label": "x"}\n', ("line 1", "gold_label")),
         (HEADER + "a\tb\tx\na\tb\n", ("line 3", "2 of 3 columns")),
-        (HEADER + "\tb\tx\n", ("line 2", "the premise is empty")),
+        (HEADER + "\tb\tx\n", ("no pair with a gold label",)),
         ("text\tlabel\na\tx\n", ("premise, hypothesis, label", "gold_label", "text")),
         (HEADER, ("nothing else",)),
         (HEADER + "a\tb\t-\n", ("no pair with a gold label",)),
@@ -105,6 +101,14 @@ HEADER = "premise\thypothesis\tlabel\n"
 def test_bad_files_are_refused(text: str, mentions: tuple[str, ...], tmp_path: Path) -> None:
     path = write(tmp_path, text)
     assert_refused(lambda: pairs(path), str(path), *mentions)
+
+
+def test_pairs_with_an_empty_side_are_left_out_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path, GOOD + '{"premise": "a", "hypothesis": " ", "label": "x"}\n')
+    assert pairs(path) == [SentencePair(("a",), ("b",), "x")]
+    assert "1 pairs with an empty side" in caplog.text
 
 
 def test_a_line_to_predict() -> None:

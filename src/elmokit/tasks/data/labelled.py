@@ -1,15 +1,18 @@
 """Texts with a label or a score: sentiment trees, tab-separated tables, JSON lines, pairs."""
 
+import logging
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from ...errors import FormatError
 from .examples import LabelledText, ScoredPair
 from .held_out import one_side, text_of
-from .lines import filled_lines, json_lines, table_rows
+from .lines import Lines, filled_lines, json_lines, table_rows
+
+log = logging.getLogger(__name__)
 
 _TREE_TOKEN = re.compile(r"[()]|[^()\s]+")
 _TREE_LABELS = ("0", "1", "2", "3", "4")
@@ -18,7 +21,12 @@ _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "``": '"', "''": '"'}
 
 
 def read_trees(
-    path: Path | str, *, phrases: bool = False, held_out: float = 0.0, is_training: bool = True
+    path: Path | str,
+    *,
+    phrases: bool = False,
+    held_out: float = 0.0,
+    is_training: bool = True,
+    lines: Lines | None = None,
 ) -> list[LabelledText]:
     """The sentences of a file of sentiment trees, one a line, with the labels "0" to "4".
 
@@ -30,8 +38,10 @@ def read_trees(
         phrases: Also every distinct phrase of the trees, after the sentences: for training.
         held_out: Share of the trees that are for development alone.
         is_training: Whether the others are asked for.
+        lines: The lines of the file, if they have been read already.
     """
-    every = [_parse_tree(line, f"{path}, line {number}") for number, line in filled_lines(path)]
+    lines = filled_lines(path) if lines is None else lines
+    every = [_parse_tree(line, f"{path}, line {number}") for number, line in lines]
     trees = one_side(every, lambda t: text_of(t[-1].tokens), held_out, is_training=is_training)
     sentences = [tree[-1] for tree in trees]
     if not phrases:
@@ -42,35 +52,61 @@ def read_trees(
 
 
 def read_tsv(
-    path: Path | str, tokenizer: Callable[[str], list[str]], *, text: str | int, label: str | int
+    path: Path | str,
+    tokenizer: Callable[[str], list[str]],
+    *,
+    text: str | int,
+    label: str | int,
+    lines: Lines | None = None,
 ) -> list[LabelledText]:
     """The texts of a tab-separated table; quotation marks are text like any other.
+
+    Rows without a text are left out, and their number is said.
 
     Args:
         path: The file, plain or compressed.
         tokenizer: Text → tokens.
         text: The column of the texts: its name, or its number from 0.
         label: The column of the labels, likewise. If either is a name, the first line is a header.
+        lines: The lines of the file, if they have been read already.
     """
-    examples = []
-    for where, (words, name) in table_rows(path, text, label):
-        if not name.strip():
-            raise FormatError(f"{where}: the label is empty")
-        examples.append(LabelledText(_tokens(tokenizer, words, where), name.strip()))
-    return examples
+    rows = table_rows(path, text, label, lines=lines)
+    return _labelled(path, tokenizer, ((where, words, name) for where, (words, name) in rows))
 
 
 def read_jsonl(
-    path: Path | str, tokenizer: Callable[[str], list[str]], *, text: str, label: str
+    path: Path | str,
+    tokenizer: Callable[[str], list[str]],
+    *,
+    text: str,
+    label: str,
+    lines: Lines | None = None,
 ) -> list[LabelledText]:
     """The texts of a file with one JSON object a line; a label may be text or a whole number."""
+    rows = (
+        (where, _field(record, text, (str,), where), str(_field(record, label, (str, int), where)))
+        for where, record in json_lines(path, lines)
+    )
+    return _labelled(path, tokenizer, rows)
+
+
+def _labelled(
+    path: Path | str,
+    tokenizer: Callable[[str], list[str]],
+    rows: Iterable[tuple[str, str, str]],
+) -> list[LabelledText]:
+    """The rows (place, text, label) that have a text."""
     examples = []
-    for where, record in json_lines(path):
-        words = _field(record, text, (str,), where)
-        name = str(_field(record, label, (str, int), where))
-        if not name.strip():
+    num_empty = 0
+    for where, words, label in rows:
+        if not label.strip():
             raise FormatError(f"{where}: the label is empty")
-        examples.append(LabelledText(_tokens(tokenizer, words, where), name))
+        tokens = tuple(tokenizer(words))
+        num_empty += not tokens
+        if tokens:
+            examples.append(LabelledText(tokens, label.strip()))
+    if num_empty:
+        log.warning("%s: %d examples without a text are left out", path, num_empty)
     return examples
 
 

@@ -3,13 +3,16 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...errors import ConfigError, FormatError, InputError
 from ...io.files import read_lines
 
+Lines: TypeAlias = list[tuple[int, str]]
+"""The lines of a file, with their numbers."""
 
-def filled_lines(path: Path | str) -> list[tuple[int, str]]:
+
+def filled_lines(path: Path | str) -> Lines:
     """The lines that are not blank, with their numbers."""
     lines = [(i, line) for i, line in enumerate(read_lines(path), start=1) if line.strip()]
     if not lines:
@@ -17,9 +20,16 @@ def filled_lines(path: Path | str) -> list[tuple[int, str]]:
     return lines
 
 
-def json_lines(path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The JSON objects of a file, one a line, each with its place for errors."""
-    for number, line in filled_lines(path):
+def json_lines(
+    path: Path | str, lines: Lines | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The JSON objects of a file, one a line, each with its place for errors.
+
+    Args:
+        path: The file, plain or compressed.
+        lines: Its lines, if they have been read already.
+    """
+    for number, line in filled_lines(path) if lines is None else lines:
         where = f"{path}, line {number}"
         try:
             record = json.loads(line)
@@ -30,14 +40,17 @@ def json_lines(path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield where, record
 
 
-def table_rows(path: Path | str, *columns: str | int) -> Iterator[tuple[str, list[str]]]:
+def table_rows(
+    path: Path | str, *columns: str | int, lines: Lines | None = None
+) -> Iterator[tuple[str, list[str]]]:
     """The values of some columns, row by row, each with its place for errors.
 
     Args:
         path: The file, plain or compressed.
         columns: Names, or numbers from 0. If any is a name, the first line is a header.
+        lines: Its lines, if they have been read already.
     """
-    lines = filled_lines(path)
+    lines = list(lines) if lines is not None else filled_lines(path)
     header: list[str] = []
     where = f"{path}, line {lines[0][0]}"
     if any(isinstance(column, str) for column in columns):
@@ -61,5 +74,7 @@ def _column(column: str | int, header: Sequence[str], where: str) -> int:
         return column
     if column not in header:
         names = ", ".join(header)
-        raise FormatError(f"{where}: there is no column {column!r}; found {names:.200}")
+        raise FormatError(
+            f"{where}: there is no column {column!r} in a table with tabs; found {names:.200}"
+        )
     return header.index(column)

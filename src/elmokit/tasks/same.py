@@ -1,0 +1,42 @@
+"""What must not change when a run goes on."""
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError
+from ..io.files import json_field
+
+
+def check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse to go on with something else; the same with more epochs is the same run."""
+    epochs = json_field(before, "config.train.epochs", int, where=str(folder / "task.json"))
+    now = now | {"config": now["config"] | {"train": dict(now["config"]["train"])}}
+    if now["config"]["train"]["epochs"] > epochs:
+        now["config"]["train"]["epochs"] = epochs
+    if now["model"] and before.get("model"):  # the folder of the biLM may move
+        now["model"] = now["model"] | {"source": before["model"]["source"]}
+    there, here = _flat(before), _flat(now)
+    changed = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    if any(name.startswith("model") for name in changed):
+        source = (before.get("model") or {"source": "none"})["source"]
+        raise ConfigError(
+            f"{folder}: the run has another biLM ({source}); resume it with that, or choose "
+            "another folder"
+        )
+    if changed:
+        name = changed[0]
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        raise ConfigError(
+            f"{folder}: {name.removeprefix('config.')} is {there.get(name)!r:.60} there and "
+            f"{here.get(name)!r:.60} now{more}; resume a run as it was started "
+            "(see its task.json; only train.epochs may grow), or choose another folder"
+        )
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """All values by their dotted names."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        found |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
+    return found
