@@ -35,6 +35,10 @@ def test_questions_from_the_command_line(run: Any, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("Who came?\tBob came.\n\n")
     answer, nothing = run("predict", out, tmp_path / "lines.txt").stdout.splitlines()
     assert answer in "Bob came." and nothing == ""
+    line = json.dumps({"id": "q1", "question": "Who came?", "context": "Bob came."})
+    (tmp_path / "lines.txt").write_text(f"{line}\n")
+    row = json.loads(run("predict", out, tmp_path / "lines.txt", "--json").stdout)
+    assert (row["id"], row["answer"]) == ("q1", answer)
     for question, context in (("  ", "Bob came."), ("Who?", "\n")):
         asked = ("--question", "When?", "--question", question, "--context", context)
         assert "is empty" in run("predict", out, *asked, code=1).stderr

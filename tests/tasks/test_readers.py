@@ -26,6 +26,7 @@ from elmokit.tasks.data import (
     read_tsv,
 )
 from elmokit.tasks.data.klue import token_tags
+from elmokit.tasks.registry import TASKS
 from elmokit.tasks.tags import check_bio, spans
 from elmokit.text.reader import Reader
 from elmokit.text.token import Token
@@ -402,3 +403,11 @@ def test_empty_files_are_input_errors(file: Write) -> None:
     for read in (read_tagged, read_columns, read_conllu, read_trees):
         with pytest.raises(InputError, match="empty"):
             read(path)
+
+
+def test_a_text_to_predict_may_be_in_a_json_object() -> None:
+    task, reader = TASKS["sentiment"], Reader("regex")
+    for line in ('{"text": "a film", "label": "x"}', "a film"):
+        assert task.example(line, reader) == labelled("a film", "")
+    assert task.example("{ a film", reader).tokens == ("{", "a", "film")
+    assert task.example('{"review": 1}', reader).tokens[0] == "{"

@@ -11,7 +11,7 @@ from .config import BcnConfig, TaskConfig
 from .data.examples import LabelledText
 from .data.held_out import one_side, text_of
 from .data.labelled import read_jsonl, read_trees, read_tsv
-from .data.lines import Lines, filled_lines
+from .data.lines import Lines, filled_lines, json_object
 from .embedding import TaskEmbedding
 from .labels import LabelTask
 from .task import Facts
@@ -37,8 +37,9 @@ class SentimentTask(LabelTask):
         )
 
     def example(self, line: str, reader: Reader) -> LabelledText:
-        """The tokens of a line, without a label."""
-        return LabelledText(tuple(reader.tokens(line)), "")
+        """The tokens of a line, or of the `text` of a JSON object; without a label."""
+        text = (json_object(line) or {}).get("text")
+        return LabelledText(tuple(reader.tokens(text if isinstance(text, str) else line)), "")
 
     def sentences(self, example: LabelledText) -> list[Sequence[str]]:
         """The text itself."""

@@ -113,7 +113,11 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(
 
 def test_a_line_to_predict() -> None:
     task, reader = SnliTask(), Reader("regex")
-    assert task.example("A man.\tHe", reader) == SentencePair(("A", "man", "."), ("He",))
+    expected = SentencePair(("A", "man", "."), ("He",))
+    assert task.example("A man.\tHe", reader) == expected
+    assert task.example('{"premise": "A man.", "hypothesis": "He"}', reader) == expected
+    assert task.example('{"sentence2": "He", "sentence1": "A man."}', reader) == expected
+    assert_refused(lambda: task.example('{"premise": "A man."}', reader), "'hypothesis'")
     assert task.sentences(task.example(" ", reader)) == [(), ()]
     for line in ("A man sleeps.", "a\tb\tc", "a\t", "\tb"):
         assert_refused(lambda line=line: task.example(line, reader), repr(line), "a tab")

@@ -20,6 +20,17 @@ def filled_lines(path: Path | str) -> Lines:
     return lines
 
 
+def json_object(line: str) -> dict[str, Any] | None:
+    """The JSON object that a line is; None if it is other text."""
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def json_lines(
     path: Path | str, lines: Lines | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...errors import InputError
 from ...text.reader import Reader
 from ..config import TaskConfig
 from ..data.held_out import one_side, text_of
+from ..data.lines import json_object
 from ..embedding import TaskEmbedding
 from ..labels import LabelTask
 from ..task import Facts
 from .config import SnliConfig
-from .data import SentencePair, read_inference
+from .data import NAMES, SentencePair, read_inference
 from .esim import Esim
 
 
@@ -32,12 +33,15 @@ class SnliTask(LabelTask):
         )
 
     def example(self, line: str, reader: Reader) -> SentencePair:
-        """The premise and the hypothesis of a line, parted by a tab."""
+        """The premise and the hypothesis of a line, parted by a tab, or of a JSON object."""
         if not line.strip():
             return SentencePair((), ())
-        sides = [tuple(reader.tokens(text)) for text in line.split("\t")]
+        sides = [tuple(reader.tokens(text)) for text in _texts(json_object(line), line)]
         if len(sides) != 2 or not all(sides):
-            raise InputError(f"{line!r:.80}: expected a premise, a tab, and a hypothesis")
+            raise InputError(
+                f"{line!r:.80}: expected a premise, a tab, and a hypothesis, or a JSON object with "
+                "'premise' and 'hypothesis'"
+            )
         premise, hypothesis = sides
         return SentencePair(premise, hypothesis)
 
@@ -49,3 +53,10 @@ class SnliTask(LabelTask):
         """A new model."""
         assert isinstance(config, SnliConfig)
         return Esim(config, embedding, facts["labels"])
+
+
+def _texts(values: dict[str, Any] | None, line: str) -> list[str]:
+    """The two texts of a line, if it has two."""
+    if values is None:
+        return line.split("\t")
+    return [values[n] for names in NAMES for n in names[:2] if isinstance(values.get(n), str)]

@@ -34,6 +34,7 @@ class Question:
         answers: The right answers; none where they are not known.
         spans: Where in the passage they are.
         rules: How an answer is scored.
+        name: Its id, if it has one.
     """
 
     passage: Passage
@@ -42,6 +43,7 @@ class Question:
     answers: tuple[str, ...] = ()
     spans: tuple[Span, ...] = ()
     rules: Rules = "squad"
+    name: str = ""
 
 
 class _Paragraph(NamedTuple):
@@ -117,7 +119,8 @@ def _question(
         passage, spans = passage.part(*window), list(spans_inside(spans, *window))
     question = json_field(row, "question", str, where=where)
     tokens = tuple(reader.tokens(question))
-    return Question(passage, question, tokens, tuple(answers), tuple(dict.fromkeys(spans)), rules)
+    places = tuple(dict.fromkeys(spans))
+    return Question(passage, question, tokens, tuple(answers), places, rules, name)
 
 
 def _paragraphs(

@@ -32,9 +32,10 @@ class SquadTask:
         return read_squad(path, config, reader, is_training=is_training)
 
     def example(self, line: str, reader: Reader) -> Question:
-        """A question, a tab and a text; or a JSON object with `question` and `context`."""
-        question, context = _split(line)
-        return Question(Passage.read(context, reader), question, tuple(reader.tokens(question)))
+        """A question, a tab and a text; or a JSON object: `question`, `context`, perhaps `id`."""
+        question, context, name = _split(line)
+        tokens = tuple(reader.tokens(question))
+        return Question(Passage.read(context, reader), question, tokens, name=name)
 
     def sentences(self, example: Question) -> list[Sequence[str]]:
         """The text, read as one sentence, and the question."""
@@ -61,15 +62,16 @@ class SquadTask:
 
     def row(self, example: Question, prediction: dict[str, Any]) -> dict[str, Any]:
         """The question, its answer, where that is in the text, and its probability."""
-        return {"question": example.text, **prediction}
+        name = {"id": example.name} if example.name else {}
+        return {**name, "question": example.text, **prediction}
 
     def text(self, example: Question, prediction: dict[str, Any]) -> str:
         """The answer, as one line."""
         return " ".join(prediction["answer"].split("\n"))
 
 
-def _split(line: str) -> tuple[str, str]:
-    """Question and text of a line; an empty line has neither."""
+def _split(line: str) -> tuple[str, str, str]:
+    """Question, text and id of a line; an empty line has none of them."""
     if line.lstrip().startswith("{"):
         try:
             values = json.loads(line)
@@ -77,10 +79,10 @@ def _split(line: str) -> tuple[str, str]:
             raise InputError(f"{line!r:.60} is not JSON: {e}") from e
         question, context = values.get("question"), values.get("context")
         if isinstance(question, str) and isinstance(context, str):
-            return question, context
+            return question, context, str(values.get("id", ""))
     elif "\t" in line or not line.strip():
         question, _, context = line.partition("\t")
-        return question, context
+        return question, context, ""
     raise InputError(
         f"{line!r:.60}: expected a question, a tab and a text, or a JSON object with "
         "'question' and 'context'"
