@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import mean, stdev
 from typing import IO, TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
@@ -18,6 +17,7 @@ from .embed import StateOption
 from .inputs import check_text, lines_shown, load_model
 from .options import BatchSize, Device, Force, Json, NoProgress, Quiet, Tokenizer, Verbose
 from .report import reported, shows_bar
+from .scores import print_task_scores, task_scores
 
 if TYPE_CHECKING:
     from ..engine.likelihood import Perplexity
@@ -50,7 +50,6 @@ Bilm = Annotated[
     str | None,
     typer.Option("--model", metavar="MODEL", help="Of a task run: where its biLM is now."),
 ]
-
 Seed = Annotated[
     int | None, typer.Option(metavar="N", help="Of a task run: which seed; default: the best.")
 ]
@@ -96,8 +95,10 @@ def evaluate_cli(
                 "--scores, --streams, --state and --tokenizer are of language models; "
                 f"{model} is a task run"
             )
-        seeds = _seeds(model, seed, all_seeds)
-        _evaluate_task(model, text, bilm, device, seeds, as_json)
+        if seed is not None and all_seeds:
+            raise ConfigError("--seed and --all-seeds: expected one of the two")
+        rows, metric = task_scores(model, text, bilm, seed, all_seeds, device)
+        print_task_scores(rows, metric, as_json)
         return
     if seed is not None or all_seeds:
         raise ConfigError(f"--seed and --all-seeds are of task runs; {model} is none")
@@ -115,58 +116,6 @@ def evaluate_cli(
         print(json.dumps(facts))
     elif scores != "-" or not quiet:
         _print_facts(facts, sys.stderr if scores == "-" else sys.stdout)
-
-
-def _seeds(run: str, seed: int | None, all_seeds: bool) -> list[int | None]:
-    """The seeds to score; None is the best."""
-    from ..tasks.folder import seed_numbers
-
-    if seed is not None and all_seeds:
-        raise ConfigError("--seed and --all-seeds: expected one of the two")
-    return [*seed_numbers(Path(run))] if all_seeds else [seed]
-
-
-def _evaluate_task(
-    run: str, data: str, bilm: str | None, device: str, seeds: list[int | None], as_json: bool
-) -> None:
-    """Print the scores of a task run on labelled data."""
-    from ..tasks.load import load_task
-
-    if not Path(data).is_dir():  # a task may read a folder of files
-        check_text(data)
-    if data == "-" and len(seeds) > 1:
-        raise ConfigError("--all-seeds: expected a file, which can be read for each seed")
-    rows, metric = [], ""
-    for number in seeds:
-        trained = load_task(run, model=bilm, seed=number, device=device)
-        rows.append({"seed": trained.seed, **trained.evaluate(data)})
-        metric = trained.task.metric
-    if len(rows) == 1:
-        print(json.dumps(rows[0], ensure_ascii=False)) if as_json else _print_scores(rows[0])
-        return
-    values = [row[metric] for row in rows]
-    summary = {"metric": metric, "mean": mean(values), "deviation": stdev(values), "seeds": rows}
-    if as_json:
-        print(json.dumps(summary, ensure_ascii=False))
-        return
-    for row in rows:
-        print(f"{'seed':<12}  {row['seed']}: {metric} {row[metric]:.4f}")
-    print(f"{metric:<12}  {summary['mean']:.4f} ± {summary['deviation']:.4f}")
-
-
-def _print_scores(metrics: dict[str, Any]) -> None:
-    for name, value in metrics.items():
-        if isinstance(value, dict):
-            for label, scores in value.items():
-                print(f"  {label:<12}  {_in_words(scores)}")
-        else:
-            print(f"{name:<12}  {_in_words(value)}")
-
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, dict):
-        return "  ".join(f"{name} {_in_words(inner)}" for name, inner in value.items())
-    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
 
 
 class _Lines:

@@ -1,0 +1,73 @@
+"""The scores of a task run on labelled data, of one of its seeds or of all."""
+
+import json
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any, TypeAlias
+
+from ..errors import ConfigError
+from .inputs import check_text
+
+Scores: TypeAlias = dict[str, Any]
+
+
+def task_scores(
+    run: str, data: str, bilm: str | None, seed: int | None, all_seeds: bool, device: str
+) -> tuple[list[Scores], str]:
+    """The scores of each seed that is asked for, and the name of the task's main score.
+
+    Args:
+        run: Folder of the run.
+        data: File or folder of labelled data.
+        bilm: Where the biLM is now.
+        seed: Which seed; None for the best on the development data.
+        all_seeds: All of them instead.
+        device: Any torch device.
+    """
+    from ..tasks.folder import seed_numbers
+    from ..tasks.load import load_task
+
+    if not Path(data).is_dir():  # a task may read a folder of files
+        check_text(data)
+    seeds: list[int | None] = [*seed_numbers(Path(run))] if all_seeds else [seed]
+    if data == "-" and len(seeds) > 1:
+        raise ConfigError("--all-seeds: expected a file, which can be read for each seed")
+    rows, metric = [], ""
+    for number in seeds or [None]:
+        trained = load_task(run, model=bilm, seed=number, device=device)
+        rows.append({"seed": trained.seed, **trained.evaluate(data)})
+        metric = trained.task.metric
+    return rows, metric
+
+
+def print_task_scores(rows: list[Scores], metric: str, as_json: bool) -> None:
+    """Print the scores of one seed, or what all come to."""
+    if as_json:
+        print(json.dumps(_summary(rows, metric) if len(rows) > 1 else rows[0], ensure_ascii=False))
+    elif len(rows) == 1:
+        _print_one(rows[0])
+    else:
+        summary = _summary(rows, metric)
+        for row in rows:
+            print(f"seed {row['seed']:<7}  {metric} {row[metric]:.4f}")
+        print(f"{'mean':<12}  {metric} {summary['mean']:.4f} ± {summary['deviation']:.4f}")
+
+
+def _summary(rows: list[Scores], metric: str) -> Scores:
+    values = [row[metric] for row in rows]
+    return {"metric": metric, "mean": mean(values), "deviation": stdev(values), "seeds": rows}
+
+
+def _print_one(metrics: Scores) -> None:
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            for label, scores in value.items():
+                print(f"  {label:<12}  {_in_words(scores)}")
+        else:
+            print(f"{name:<12}  {_in_words(value)}")
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "  ".join(f"{name} {_in_words(inner)}" for name, inner in value.items())
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
