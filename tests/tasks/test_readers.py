@@ -324,7 +324,7 @@ def test_examples_without_a_text_are_left_out_and_counted(
     assert read_tsv(path, str.split, text="text", label="label") == [labelled("a", "neg")]
     path = file('{"t": " ", "y": "x"}\n{"t": "a", "y": "x"}\n')
     assert read_jsonl(path, str.split, text="t", label="y") == [labelled("a", "x")]
-    assert "2 examples without a text" in caplog.text and "1 examples" in caplog.text
+    assert "left out: 2" in caplog.text and "left out: 1" in caplog.text
 
 
 def test_pairs(file: Write) -> None:

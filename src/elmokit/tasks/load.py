@@ -62,7 +62,7 @@ class TrainedTask:
         warn_of_unseen(self.task, self.facts, kept, path)
         if len(kept) < len(examples):
             log.warning(
-                "%s: %d examples without words do not count", path, len(examples) - len(kept)
+                "%s: examples without words, not counted: %d", path, len(examples) - len(kept)
             )
         return {**self.task.score(kept, self.predict(kept)), "examples": len(kept)}
 

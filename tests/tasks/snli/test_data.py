@@ -108,7 +108,7 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(
 ) -> None:
     path = write(tmp_path, GOOD + '{"premise": "a", "hypothesis": " ", "label": "x"}\n')
     assert pairs(path) == [SentencePair(("a",), ("b",), "x")]
-    assert "1 pairs with an empty side" in caplog.text
+    assert "pairs with an empty side, left out: 1" in caplog.text
 
 
 def test_a_line_to_predict() -> None:

@@ -106,7 +106,7 @@ def _labelled(
         if tokens:
             examples.append(LabelledText(tokens, label.strip()))
     if num_empty:
-        log.warning("%s: %d examples without a text are left out", path, num_empty)
+        log.warning("%s: examples without a text, left out: %d", path, num_empty)
     return examples
 
 

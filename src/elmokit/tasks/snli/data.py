@@ -51,7 +51,7 @@ def read_inference(path: Path | str, tokenizer: Callable[[str], list[str]]) -> l
         if all(sides):
             pairs.append(SentencePair(*sides, label))
     if num_empty:
-        log.warning("%s: %d pairs with an empty side are left out", path, num_empty)
+        log.warning("%s: pairs with an empty side, left out: %d", path, num_empty)
     if not pairs:
         raise InputError(f"{path} has no pair with a gold label")
     return pairs
