@@ -104,3 +104,14 @@ def test_predictions_before_a_bad_line_are_not_lost(run: Any, tmp_path: Path) ->
     result = run("predict", out, tmp_path / "in.txt", code=1)
     assert len(result.stdout.splitlines()) == 1
     assert "in.txt, line 2: " in result.stderr and "a tab" in result.stderr
+
+
+def test_a_missing_library_is_named_before_the_training(
+    run: Any, data: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "seqeval.metrics.sequence_labeling", None)
+    out = tmp_path / "run"
+    result = run("train", "ner", "--train", data[0], "--dev", data[0], "-o", out, "--elmo", "none",
+                 code=1)  # fmt: skip
+    assert "elmokit[tasks]" in result.stderr and "epoch" not in result.stderr
+    assert not out.exists()

@@ -14,6 +14,7 @@ from .data.labelled import read_jsonl, read_trees, read_tsv
 from .data.lines import Lines, filled_lines, json_object
 from .embedding import TaskEmbedding
 from .labels import LabelTask
+from .metrics import require_libraries
 from .task import Facts
 
 
@@ -28,6 +29,7 @@ class SentimentTask(LabelTask):
     ) -> list[LabelledText]:
         """The texts of a file; of trees, also the phrases inside if they are to be learned."""
         assert isinstance(config, BcnConfig)
+        require_libraries()
         lines = filled_lines(path)
         if lines[0][1].lstrip().startswith("("):
             return _read_trees(path, lines, config, is_training)

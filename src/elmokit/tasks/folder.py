@@ -12,6 +12,9 @@ RUN/
     seed-1/checkpoint.safetensors, best.json    to go on from, perhaps with more epochs
 """
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +34,18 @@ CHECKPOINT = "checkpoint.safetensors"
 def is_task_run(folder: str | Path) -> bool:
     """Whether a folder is that of a task run."""
     return (Path(folder) / "task.json").is_file()
+
+
+@contextmanager
+def run_folder(folder: Path) -> Iterator[None]:
+    """Make the folder of a run; a new one in which nothing has begun does not stay."""
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        if is_new and not is_task_run(folder):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def has_model(folder: str | Path) -> bool:

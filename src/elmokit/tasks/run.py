@@ -25,7 +25,15 @@ from .batch import TokenReader
 from .config import TaskConfig
 from .embedding import TaskEmbedding
 from .features import FrozenLayers, LayerSource, TunedLayers
-from .folder import VERSION, has_model, load_words, save_words, seed_folder, seed_numbers
+from .folder import (
+    VERSION,
+    has_model,
+    load_words,
+    run_folder,
+    save_words,
+    seed_folder,
+    seed_numbers,
+)
 from .picture import draw_weights
 from .registry import find_task
 from .same import check_same
@@ -84,8 +92,7 @@ def train_task(
         raise FileError(f"{folder} holds a run already; go on with --resume, or choose another")
     elmo = _bilm(config, model, device)
     run = _Run(chosen, config, elmo, folder, on_row, device)
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / ".lock", folder):
+    with run_folder(folder), locked(folder / ".lock", folder):
         run.read(Path(train), Path(dev), static, str(model) if elmo is not None else None)
         numbers = [config.train.seed + i for i in range(seeds)]
         results = [run.train_seed(number) for number in numbers]

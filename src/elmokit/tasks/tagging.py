@@ -11,6 +11,7 @@ from .data.examples import TaggedSentence
 from .data.held_out import one_side, text_of
 from .data.tagging import read_tagged
 from .embedding import TaskEmbedding
+from .metrics import require_libraries, span_scores
 from .ner import NerTagger
 from .task import Facts, Metrics
 
@@ -26,6 +27,7 @@ class NerTask:
         self, path: Path, config: TaskConfig, reader: Reader, *, is_training: bool
     ) -> list[TaggedSentence]:
         """The sentences of a file."""
+        require_libraries()
         sentences = read_tagged(path, tokenizer=reader.spans)
         return one_side(
             sentences, lambda s: text_of(s.tokens), config.held_out, is_training=is_training
@@ -56,8 +58,6 @@ class NerTask:
         self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]
     ) -> Metrics:
         """Precision, recall and F1 of the entities."""
-        from .metrics import span_scores
-
         return dict(span_scores([list(e.tags) for e in examples], list(predictions)))
 
     def row(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ..data.held_out import one_side, text_of
 from ..data.lines import json_object
 from ..embedding import TaskEmbedding
 from ..labels import LabelTask
+from ..metrics import require_libraries
 from ..task import Facts
 from .config import SnliConfig
 from .data import NAMES, SentencePair, read_inference
@@ -27,6 +28,7 @@ class SnliTask(LabelTask):
         self, path: Path, config: TaskConfig, reader: Reader, *, is_training: bool
     ) -> list[SentencePair]:
         """The pairs of a file that have a gold label."""
+        require_libraries()
         pairs = read_inference(path, reader.tokens)
         return one_side(
             pairs, lambda p: text_of(p.premise), config.held_out, is_training=is_training
