@@ -65,7 +65,7 @@ EXPORT void elmokit_layer_forward(int isa, const layer_training *run, int64_t fi
 }
 
 EXPORT void elmokit_layer_backward(int isa, const layer_training *run, const layer_gradients *grads,
-                                  int64_t first, int64_t end) {
+                                   int64_t first, int64_t end) {
     CHOOSE(isa, layer_backward, run, grads, first, end);
 }
 

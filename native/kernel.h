@@ -91,8 +91,8 @@ typedef struct {
     void highway_##isa(int64_t, int64_t, const float *, float *);                                 \
     void activate_##isa(int64_t, int, float *);                                                   \
     void char_cnn_##isa(const char_filters *, const int64_t *, int64_t, const int64_t *, float *); \
-    void layer_forward_##isa(const layer_training *, int64_t, int64_t);                             \
-    void layer_backward_##isa(const layer_training *, const layer_gradients *, int64_t, int64_t);    \
+    void layer_forward_##isa(const layer_training *, int64_t, int64_t);                           \
+    void layer_backward_##isa(const layer_training *, const layer_gradients *, int64_t, int64_t); \
     void filters_forward_##isa(const filter_bank *, const int32_t *, int64_t, const int64_t *,    \
                                float *, int32_t *);                                               \
     void filters_backward_##isa(const filter_bank *, const int32_t *, int64_t, const float *,     \

@@ -191,7 +191,7 @@ static void backward_cells(const layer_training *run, const layer_gradients *gra
 }
 
 void SUFFIX(layer_backward)(const layer_training *run, const layer_gradients *grads, int64_t first,
-                           int64_t end) {
+                            int64_t end) {
     const int64_t width = run->output_dim, n = end - first;
     if (n <= 0) return;
     for (int64_t step = run->num_steps - 1; step >= 0; step--) {

@@ -70,9 +70,8 @@ def predict_cli(
         if trained.task.name != "squad":
             raise ConfigError(f"--question: {run} is a run of {trained.task.name}, not of squad")
         whole = "\n".join(lines) if context is None else context
-        for name, words in (("--question", min(question, key=str.strip)), ("the text", whole)):
-            if not words.strip():
-                raise InputError(f"{name} is empty: expected a question and a text to ask about")
+        if not all(words.strip() for words in (*question, whole)):
+            raise InputError("--question or the text is empty: expected words in both")
         lines = [json.dumps({"question": one, "context": whole}) for one in question]
     numbered = enumerate(lines, start=1)
     for window in grouped(numbered, _length, max_items=LINES_AT_ONCE, max_size=1 << 20):
