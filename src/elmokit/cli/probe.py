@@ -101,9 +101,9 @@ def pos_cli(
     """
     if tag not in get_args(Tagset):
         raise ConfigError(f"--tag {tag}: expected upos or xpos")
+    from ..io.static_vectors import read_static_vectors
     from ..tasks.data import read_conllu
     from ..tasks.probes import LinearSettings, pos_probe, splits_words
-    from ..tasks.vectors import read_static_vectors
 
     column: Tagset = "upos" if tag == "upos" else "xpos"
     data = [read_conllu(path, tag=column) for path in (train, dev)]

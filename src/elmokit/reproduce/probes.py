@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
+from ..io.static_vectors import read_static_vectors
 from ..tasks.data import read_conllu
 from ..tasks.probes import (
     pos_probe,
@@ -13,7 +14,6 @@ from ..tasks.probes import (
     wsd_probe,
 )
 from ..tasks.source import load_bilm
-from ..tasks.vectors import read_static_vectors
 from .layout import (
     POS_DATA,
     SEMCOR,

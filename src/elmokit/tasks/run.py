@@ -268,7 +268,7 @@ def _card(elmo: Elmo, source: str) -> dict[str, Any]:
 def _read_static(path: str | Path | None, words: set[str]) -> Any:
     if path is None:
         return None
-    from .vectors import read_static_vectors
+    from ..io.static_vectors import read_static_vectors
 
     try:
         is_large = Path(path).stat().st_size > STATIC_BYTES

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from ...errors import InputError
+from ...io.static_vectors import StaticVectors
 from ...model import Elmo
 from ..data.examples import TaggedSentence
-from ..vectors import StaticVectors
 from .layers import spread, token_layers
 from .linear import Features, LinearSettings, predict, train_linear
 from .tables import format_table, percent

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FormatError, InputError
-from ..io.files import read_blocks
 from .byte_stream import ByteStream
+from .files import read_blocks
 
 MAX_DIM = 1 << 16
 """Values of a vector; a header that says more is damaged."""

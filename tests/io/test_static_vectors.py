@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from strategies import assert_refused
 
 from elmokit.errors import InputError
-from elmokit.tasks.byte_stream import ByteStream
-from elmokit.tasks.vectors import StaticVectors, read_static_vectors
+from elmokit.io.byte_stream import ByteStream
+from elmokit.io.static_vectors import StaticVectors, read_static_vectors
 
 WORDS = ["the", "한글", "</s>", "Café", "new york", "9", "🙂"]
 DIM = 5
