@@ -38,6 +38,33 @@ def test_report_as_json_is_that_of_the_corpus(run: Any, source: Path, tmp_path: 
     assert result.stderr == ""
 
 
+def test_several_inputs_have_a_row_each(run: Any, source: Path, tmp_path: Path) -> None:
+    other = tmp_path / "reviews.txt"
+    other.write_text("재밌다\n= 제목 =\n재밌다\n최고의 영화\n", encoding="utf-8")
+    result = run(
+        "prepare", source, other, "-o", tmp_path / "out", "--weight", "1,2.5", "--clean"
+    )  # fmt: skip
+    rows = [line.split() for line in result.stdout.splitlines()]
+    inputs = next(i for i, row in enumerate(rows) if row[:2] == ["input", "weight"])
+    assert rows[inputs + 1][1] == "1" and "split:" in rows[inputs + 1]
+    assert rows[inputs + 2][0].endswith("reviews.txt") and rows[inputs + 2][1] == "2.5"
+    assert "lines:" in rows[inputs + 2]
+    cleaned = next(i for i, row in enumerate(rows) if row[:2] == ["cleaned", "changed"])
+    assert rows[cleaned + 1][1:] == ["0", "0", "0", "1", "0"]
+    assert rows[cleaned + 2][1:] == ["0", "1", "0", "1", "0"]
+    assert rows[cleaned + 3] == ["all", "lines", "0", "1", "0", "2", "0"]
+    facts = json.loads((tmp_path / "out" / "corpus.json").read_text(encoding="utf-8"))
+    assert facts["weights"] == [1.0, 2.5] and facts["clean"] is True
+
+
+def test_many_inputs_do_not_flood_the_screen(run: Any, tmp_path: Path) -> None:
+    names = [tmp_path / f"{i}.txt" for i in range(30)]
+    for i, name in enumerate(names):
+        name.write_text(f"This is text number {i}.\n", encoding="utf-8")
+    result = run("prepare", *names, "-o", tmp_path / "out", "--clean")
+    assert result.stdout.count(".txt") == 40 and "and 10 more; --json" in result.stdout
+
+
 def test_quiet_says_nothing(run: Any, source: Path, tmp_path: Path) -> None:
     assert run("prepare", source, "-o", tmp_path / "out", "-q").output == ""
 
@@ -61,6 +88,9 @@ def test_failures_are_one_line(run: Any, source: Path, tmp_path: Path) -> None:
         ((tmp_path / "none", "-o", tmp_path / "out"), "none: no such file"),
         ((source, "-o", tmp_path / "out", "--tokenizer", "nltk"), "tokenizer='nltk'"),
         ((source, "-o", source), "in the way"),
+        ((source, "-o", tmp_path / "out", "--weight", "1,2"), "weights: 2, inputs: 1"),
+        ((source, "-o", tmp_path / "out", "--weight", "two"), "--weight two: expected one number"),
+        ((source, "-o", tmp_path / "out", "--weight", "0"), "above 0 and up to 100"),
     ):
         result = run("prepare", *arguments, code=1)
         assert result.stdout == "" and result.stderr.count("\n") == 1 and mention in result.stderr

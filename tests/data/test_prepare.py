@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from corpus_data import Killed, contents, some_lines, spelled, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import assert_refused
 
-from elmokit.data import Corpus, Sentences, pool
+from elmokit.data import Corpus, pool
 from elmokit.data import prepare as preparing
 from elmokit.data.block import Reading, cut
 from elmokit.data.config import PrepareConfig
@@ -28,25 +29,6 @@ from elmokit.text.reader import Reader
 
 PADDING = ["filler " * 11, "more filler in ten words that make enough text"]
 LINES = PrepareConfig(sentences="lines", valid_fraction=0)
-
-
-def spelled(corpus: Corpus, part: Sentences) -> list[list[str]]:
-    return [[corpus.words[i] for i in part[k]] for k in range(len(part))]
-
-
-def write(path: Path, lines: Sequence[str]) -> Path:
-    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    return path
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
-def some_lines(number: int) -> list[str]:
-    chance = random.Random(1)
-    words = ["cat", "dog", "Seoul", "한국어", "ran", "away,", "x" * 60, "<UNK>"]
-    return [" ".join(chance.choices(words, k=chance.randint(0, 12))) + "." for _ in range(number)]
 
 
 def text_lines() -> st.SearchStrategy[list[str]]:
@@ -261,10 +243,6 @@ def test_odd_options_are_refused(tmp_path: Path, options: dict[str, Any], mentio
     assert not (tmp_path / "out").exists()
 
 
-class Killed(Exception):
-    """What stops a run in the middle."""
-
-
 def test_a_stopped_run_continues_with_its_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,16 +345,16 @@ def test_kill_leaves_no_process_and_nothing_half_done(
 
 
 def test_a_worker_that_dies_is_explained(tmp_path: Path) -> None:
-    def blocks() -> Iterator[tuple[bytes, Path]]:
+    def blocks() -> Iterator[tuple[bytes, Reading, Path]]:
         for i in range(100):
-            yield b"some text", tmp_path / f"{i}.npz"
+            yield b"some text", reading, tmp_path / f"{i}.npz"
             if i == 3:
                 for worker in multiprocessing.active_children():
                     worker.kill()
 
     reading = Reading("regex", "NFC", "lines", 400)
     assert_refused(
-        lambda: list(pool.process_all(blocks(), reading, 2)), "a worker process died", "--workers"
+        lambda: list(pool.process_all(blocks(), 2)), "a worker process died", "--workers"
     )
 
 

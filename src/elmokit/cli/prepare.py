@@ -1,7 +1,7 @@
 """`elmokit prepare`: text → a corpus to pre-train on."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import ConfigError
 from .options import Force, Json, NoProgress, Quiet, Verbose
-from .report import reported, say, shows_bar
+from .report import aligned, reported, say, shows_bar
 from .sizes import in_bytes
 
 if TYPE_CHECKING:
-    from ..data.report import Cropped, Report
+    from ..data.report import Cropped, Input, Report
 
 
 class SentencesName(StrEnum):
@@ -47,21 +48,43 @@ TokenizerName = Annotated[
 Sentences = Annotated[
     SentencesName,
     typer.Option(
-        help="lines: one a line; split: several a line; wrapped: they run over line ends, and "
-        "blank lines part paragraphs; auto: as the text looks."
+        help="lines: one per line; split: several per line; wrapped: they run over line ends, and "
+        "blank lines separate paragraphs; auto: chosen for each INPUT by how it looks."
     ),
 ]
 MaxLength = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Words of a sentence; longer ones are cut.")
+    int, typer.Option(min=1, metavar="N", help="Maximum words per sentence; longer ones are cut.")
 ]
 VocabSize = Annotated[
-    int, typer.Option(min=4, metavar="N", help="Words that the model learns to predict, at most.")
+    int, typer.Option(min=4, metavar="N", help="Maximum words that the model learns to predict.")
 ]
 MinCount = Annotated[
     int, typer.Option(min=1, metavar="N", help="How often each of them must occur.")
 ]
 MaxCharacters = Annotated[
-    int, typer.Option(min=3, max=1000, metavar="N", help="Bytes of a word that are seen, and two.")
+    int,
+    typer.Option(
+        min=3,
+        max=1000,
+        metavar="N",
+        help="Maximum UTF-8 bytes per word, including two boundary markers.",
+    ),
+]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        metavar="W1,W2,…",
+        help="How often each sentence occurs in the training text, one number per INPUT; 0.5 keeps "
+        "half of the lines.",
+    ),
+]
+Clean = Annotated[
+    bool,
+    typer.Option(
+        "--clean",
+        help="Remove markup, and drop boilerplate, duplicate lines and training lines "
+        "that are held out too.",
+    ),
 ]
 Valid = Annotated[
     list[str] | None,
@@ -78,7 +101,7 @@ ValidFraction = Annotated[
     ),
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Processes; default: one a core.")
+    int | None, typer.Option(min=1, metavar="N", help="Processes; default: one per core.")
 ]
 
 
@@ -92,6 +115,8 @@ def prepare_cli(
     vocab_size: VocabSize = 50_000,
     min_count: MinCount = 1,
     max_characters: MaxCharacters = 50,
+    weight: Weight = None,
+    clean: Clean = False,
     valid: Valid = None,
     valid_fraction: ValidFraction = 0.01,
     workers: Workers = None,
@@ -112,13 +137,13 @@ def prepare_cli(
     config = PrepareConfig(
         tokenizer=tokenizer, sentences=sentences.value, max_length=max_length,
         vocab_size=vocab_size, min_count=min_count, max_characters=max_characters,
-        valid_fraction=valid_fraction,
+        valid_fraction=valid_fraction, clean=clean,
     )  # fmt: skip
     bar = shows_bar(no_progress, quiet)
     try:
         report = prepare(
-            inputs, output, config, valid=valid or (), workers=workers, force=force,
-            show_progress_bar=bar,
+            inputs, output, config, weights=_weights(weight), valid=valid or (), workers=workers,
+            force=force, show_progress_bar=bar,
         )  # fmt: skip
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command continues") from None
@@ -130,11 +155,24 @@ def prepare_cli(
         print("\n".join(_lines(report, memory)))
 
 
+def _weights(text: str | None) -> list[float] | None:
+    """The numbers of --weight."""
+    if text is None:
+        return None
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError as e:
+        raise ConfigError(
+            f"--weight {text}: expected one number per input with commas between, as in 1,2,0.5"
+        ) from e
+
+
 def _lines(report: "Report", memory: dict[str, int]) -> Iterator[str]:
-    """The report for a person: a fact a line, and what to do about it below."""
+    """The report for a person: one fact per line, and what to do about it below."""
     yield _row("text", f"{in_bytes(report.bytes)} in {_count(report.files, 'file')}, "
                f"{_count(report.lines, 'line')}")  # fmt: skip
-    yield _row("sentences", f"{_HOW[report.mode]}: {report.reason}")
+    if len(report.inputs) == 1:
+        yield _row("sentences", f"{_HOW[report.mode]}: {report.reason}")
     for name, num_sentences, num_tokens in (
         ("training", report.train_sentences, report.train_tokens),
         ("held out", report.valid_sentences, report.valid_tokens),
@@ -150,10 +188,14 @@ def _lines(report: "Report", memory: dict[str, int]) -> Iterator[str]:
     yield from _oddities(report)
     sizes = ", ".join(f"{name} {in_bytes(size)}" for name, size in memory.items())
     yield _row("memory", f"to train, about: {sizes}")
+    if len(report.inputs) > 1:
+        yield from _input_rows(report.inputs)
+    if report.cleaned:
+        yield from _cleaned_rows(report)
 
 
 _HOW = {
-    "lines": "one a line (--sentences lines)",
+    "lines": "one per line (--sentences lines)",
     "split": "found within each line (--sentences split)",
     "wrapped": "found across lines (--sentences wrapped)",
 }
@@ -166,12 +208,16 @@ def _oddities(report: "Report") -> Iterator[str]:
         yield _row("empty files", f"for example {report.empty_files[0]}")
     if report.empty_lines and report.mode != "wrapped":
         yield _row("empty lines", f"{report.empty_lines:,}, passed over")
-    if report.duplicated_lines:
+    if report.duplicated_lines and not report.cleaned:
         share = report.duplicated_lines / max(1, report.lines - report.empty_lines)
-        advice = "; consider removing them (sort -u, or deduplicate pages)" if share > 0.1 else ""
+        advice = "; --clean drops them" if share > 0.1 else ""
         yield _row("duplicates", f"{report.duplicated_lines:,} lines ({share:.1%}){advice}")
-    if report.leaked_lines:
-        yield _row("leaked", f"{report.leaked_lines:,} held-out lines are in the training text too")
+    if report.leaked_lines and not report.cleaned:
+        yield _row(
+            "leaked",
+            f"{report.leaked_lines:,} held-out lines are in the training text too; --clean drops "
+            "them there",
+        )
     if cut:
         advice = "; try --sentences split" if report.mode == "lines" else ""
         yield _row("cut", f"{cut:,} sentences of more than {report.max_length} words{advice}")
@@ -195,6 +241,38 @@ def _memory(report: "Report") -> dict[str, int]:
     from ..train.presets import PRESETS
 
     return {name: memory_estimate(config, report.vocab_size) for name, config in PRESETS.items()}
+
+
+def _input_rows(inputs: Sequence["Input"]) -> Iterator[str]:
+    """One row per input."""
+    rows = [
+        (
+            text.name, f"{text.weight:g}", in_bytes(text.bytes), f"{text.lines:,}",
+            f"{text.sentences:,}", f"{text.tokens:,}", f"{text.share:.1%}",
+            f"{text.mode}: {text.reason}",
+        )
+        for text in inputs[:_MAX_ROWS]
+    ]  # fmt: skip
+    yield ""
+    yield from aligned([_INPUT_TITLES, *rows])
+    if len(inputs) > _MAX_ROWS:
+        yield f"and {len(inputs) - _MAX_ROWS:,} more; --json shows all"
+
+
+_INPUT_TITLES = (
+    "input", "weight", "size", "lines", "sentences", "tokens", "of training", "sentences found by",
+)  # fmt: skip
+_MAX_ROWS = 20
+
+
+def _cleaned_rows(report: "Report") -> Iterator[str]:
+    """What cleaning did, to each input if there are several, and to all."""
+    titles = ("changed", "markup", "boilerplate", "duplicates", "leaked")
+    inputs = report.inputs[:_MAX_ROWS] if len(report.inputs) > 1 else []
+    found = [*((text.name, text.cleaned) for text in inputs), ("all lines", report.cleaned)]
+    rows = [(name, *(f"{getattr(done, title):,}" for title in titles)) for name, done in found]
+    yield ""
+    yield from aligned([("cleaned", *titles), *rows])
 
 
 def _count(number: int, what: str) -> str:

@@ -5,7 +5,8 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ParamSpec
 
@@ -59,6 +60,37 @@ def say(message: str, *, error: bool = False) -> None:
 def shows_bar(no_progress: bool, quiet: bool) -> bool:
     """Whether a progress bar is wanted and has a terminal to be on."""
     return sys.stderr.isatty() and not no_progress and not quiet
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table: names and words to the left, numbers and their titles to the right.
+
+    Args:
+        rows: The titles, then at least one row; each begins with a name, shortened if it is long.
+    """
+    cells = [[_short(row[0]), *row[1:]] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    is_number = [cell[:1].isdigit() for cell in cells[1]]
+    is_number[0] = False
+    for row in cells:
+        padded = [
+            " " * (width - _width(cell)) + cell if right else cell + " " * (width - _width(cell))
+            for cell, width, right in zip(row, widths, is_number, strict=True)
+        ]
+        yield "  ".join(padded).rstrip()
+
+
+def _short(name: str) -> str:
+    """A name, or the end of a long one: the end of a path tells more."""
+    return name if len(name) <= _MAX_NAME else f"…{name[1 - _MAX_NAME :]}"
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+_MAX_NAME = 40
 
 
 def _explain(e: Exception) -> str:

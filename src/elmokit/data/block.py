@@ -3,9 +3,8 @@
 import hashlib
 import os
 from array import array
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +16,7 @@ from ..errors import FormatError
 from ..io.files import whole_file
 from ..text.normalize import normalize
 from ..text.tokenize import Tokenizer, load_tokenizer
+from .clean import clean_line
 from .sentences import SentenceMode, paragraphs, split_sentences
 
 
@@ -28,6 +28,7 @@ class Reading:
     normalization: str | None
     mode: SentenceMode
     max_length: int
+    clean: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Block:
     """The sentences of a block of text, as places in a list of its distinct words.
 
     A unit is what the user wrote as one: a line, or a paragraph of hard-wrapped text. Those
-    without words are left out and counted.
+    without words, and those that cleaning drops, are left out and counted.
     """
 
     words: list[str]
@@ -49,10 +50,15 @@ class Block:
     num_lines: int
     num_empty: int
     num_cut: int
+    num_changed: int = 0
+    """Units that markup was removed from."""
+    num_markup: int = 0
+    """Units dropped because they were nothing but markup."""
+    num_boilerplate: int = 0
 
     def save(self, path: Path) -> None:
         """Write a file that is whole or not there."""
-        numbers = np.array([self.num_lines, self.num_empty, self.num_cut], dtype=np.int64)
+        numbers = np.array(list(self.numbers().values()), dtype=np.int64)
         words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
         with whole_file(path) as temporary, temporary.open("wb") as file:
             np.savez(
@@ -76,18 +82,22 @@ class Block:
                 *block["numbers"].tolist(),
             )
 
+    def numbers(self) -> dict[str, int]:
+        """What was counted, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name.startswith("num_")}
+
     def unit_lengths(self) -> NDArray[np.int64]:
         """Tokens of each unit."""
         ends = np.cumsum(self.lengths, dtype=np.int64)[np.cumsum(self.sentences) - 1]
         return np.diff(ends, prepend=0)
 
-    def sentences_in(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """For each sentence, whether it is of a unit with one of these hashes."""
-        return np.repeat(np.isin(self.hashes, hashes), self.sentences)
+    def by_sentence(self, units: NDArray[Any]) -> NDArray[Any]:
+        """A value of each unit, for each sentence."""
+        return np.repeat(units, self.sentences)
 
-    def tokens_in(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """The same for each token."""
-        return np.repeat(self.sentences_in(hashes), self.lengths)
+    def by_token(self, units: NDArray[Any]) -> NDArray[Any]:
+        """A value of each unit, for each token."""
+        return np.repeat(self.by_sentence(units), self.lengths)
 
 
 def process_block(data: bytes, reading: Reading, path: Path) -> int:
@@ -111,8 +121,15 @@ def read_text(text: str, reading: Reading, tokenizer: Tokenizer) -> Block:
     place = index.__getitem__
     tokens, lengths, counts, hashes = array("i"), array("i"), array("i"), array("Q")
     num_cut = 0
-    for unit, sentences in _units(lines, reading.mode):
+    verdicts: Counter[str] = Counter()
+    for unit in paragraphs(lines) if reading.mode == "wrapped" else lines:
+        if reading.clean:
+            unit, verdict = clean_line(unit)
+            verdicts[verdict] += 1
+            if verdict == "changed":  # an entity may be a combining character
+                unit = normalize(unit, reading.normalization)
         before = len(lengths)
+        sentences = [unit] if reading.mode == "lines" else split_sentences(unit)
         for words in map(tokenizer.words, sentences):
             tokens.extend(map(place, words))
             pieces = cut(len(words), reading.max_length)
@@ -120,11 +137,12 @@ def read_text(text: str, reading: Reading, tokenizer: Tokenizer) -> Block:
             lengths.extend(pieces)
         if len(lengths) > before:
             counts.append(len(lengths) - before)
-            hashes.append(_hash(unit))
+            hashes.append(_hash(" ".join(unit.split()) if reading.clean else unit.strip()))
     num_empty = sum(not line.strip() for line in lines)
     return Block(
         list(index), _array(tokens, np.int32), _array(lengths, np.int32),
         _array(counts, np.int32), _array(hashes, np.uint64), len(lines), num_empty, num_cut,
+        *(verdicts[name] for name in ("changed", "markup", "boilerplate")),
     )  # fmt: skip
 
 
@@ -141,17 +159,9 @@ def cut(length: int, limit: int) -> list[int]:
     return [shorter + (i < num_longer) for i in range(num_pieces)]
 
 
-def _units(lines: Sequence[str], mode: SentenceMode) -> Iterator[tuple[str, list[str]]]:
-    """Each line or paragraph, with its sentences."""
-    if mode == "lines":
-        return ((line, [line]) for line in lines)
-    split: Callable[[str], list[str]] = split_sentences
-    return ((unit, split(unit)) for unit in (paragraphs(lines) if mode == "wrapped" else lines))
-
-
 def _hash(unit: str) -> int:
     """A number that is the same in every process and on every machine."""
-    return int.from_bytes(hashlib.blake2b(unit.strip().encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(unit.encode(), digest_size=8).digest(), "little")
 
 
 def _array(values: "array[int]", dtype: type) -> NDArray[Any]:

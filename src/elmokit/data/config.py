@@ -18,14 +18,16 @@ class PrepareConfig:
     Attributes:
         tokenizer: As in `Elmo`: regex, whitespace, spacy:LANGUAGE or kiwi.
         normalization: Unicode form of all text, or None.
-        sentences: One a line ("lines"), several a line ("split"), or running over the ends of lines
-            ("wrapped", with blank lines between paragraphs); "auto" looks at the text.
-        max_length: Words of a sentence; a longer one is cut into even pieces.
-        vocab_size: Words that the softmax predicts, at most, the three special ones included.
+        sentences: One per line ("lines"), several per line ("split"), or running over the ends of
+            lines ("wrapped", with blank lines between paragraphs); "auto" looks at each input.
+        max_length: Maximum words per sentence; a longer one is cut into even pieces.
+        vocab_size: Maximum words that the softmax predicts, including the three special ones.
         min_count: How often each of them must occur.
-        max_characters: Bytes of a word that the model sees, and two.
+        max_characters: Maximum UTF-8 bytes per word, including two boundary markers.
         valid_fraction: Share of the tokens to hold out, up to 200,000 of them: lines chosen by a
             hash of their text. Not used where files are held out.
+        clean: Remove markup, and drop boilerplate, duplicate lines and training lines that are also
+            in the held-out text; see `elmokit.data.clean`.
     """
 
     tokenizer: str = "regex"
@@ -36,6 +38,7 @@ class PrepareConfig:
     min_count: int = 1
     max_characters: int = 50
     valid_fraction: float = 0.01
+    clean: bool = False
 
     def __post_init__(self) -> None:
         modes = ("auto", *SENTENCE_MODES)

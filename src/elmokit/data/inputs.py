@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 
 from ..errors import FileError, FormatError, InputError
 from ..io.files import not_utf8, read_blocks, whole_file
+from .sentences import Choice
 
 _READ_BYTES = 4 << 20
 _SAMPLED_LINES, _SAMPLED_LINES_A_BLOCK = 10_000, 1000
@@ -46,6 +47,15 @@ class Scan:
     num_bytes: int
     digest: str
     sample: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One input as the user named it: a file, a folder or standard input."""
+
+    name: str
+    scan: Scan
+    choice: Choice
 
 
 def find_files(inputs: Sequence[str | Path]) -> list[Source]:

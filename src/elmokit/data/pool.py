@@ -15,13 +15,11 @@ from ..errors import ElmoError
 from .block import Reading, process_block
 
 
-def process_all(
-    blocks: Iterable[tuple[bytes, Path]], reading: Reading, num_workers: int
-) -> Iterator[int]:
+def process_all(blocks: Iterable[tuple[bytes, Reading, Path]], num_workers: int) -> Iterator[int]:
     """Write each block's file; yields the bytes of text of each, in order, when it is done."""
     if num_workers == 1:
-        for data, path in blocks:
-            yield process_block(data, reading, path)
+        for block in blocks:
+            yield process_block(*block)
         return
     # Processes made by fork inherit locked locks of other threads; these start clean.
     pool = ProcessPoolExecutor(
@@ -29,8 +27,8 @@ def process_all(
     )
     try:
         pending: deque[Future[int]] = deque()
-        for data, path in blocks:
-            pending.append(pool.submit(process_block, data, reading, path))
+        for block in blocks:
+            pending.append(pool.submit(process_block, *block))
             if len(pending) > 2 * num_workers:
                 yield pending.popleft().result()
         while pending:

@@ -1,8 +1,10 @@
 """Text → a prepared corpus: parallel, in bounded memory, safe against being killed."""
 
+import itertools
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from numbers import Real
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -12,10 +14,10 @@ from ..errors import ConfigError, InputError
 from ..io.files import write_json
 from ..text.tokenize import load_tokenizer
 from .block import Reading
-from .config import Mode, PrepareConfig
+from .config import PrepareConfig
 from .corpus import FORMAT, SPECIAL_WORDS
 from .count import Totals, count
-from .inputs import Scan, find_files, scan, spooled, text_blocks
+from .inputs import Source, Text, find_files, scan, spooled, text_blocks
 from .pool import default_workers, process_all
 from .report import Report, make_report
 from .sentences import Choice, choose_mode
@@ -28,7 +30,9 @@ BLOCK_BYTES = 4 << 20
 """Text that a worker gets at a time."""
 
 MIN_TOKENS, FEW_TOKENS = 20, 10_000
-"""Tokens without which nothing, and tokens without which nothing useful can be learned."""
+"""Minimum tokens to train at all, and to learn anything useful."""
+
+MAX_WEIGHT = 100
 
 
 def prepare(
@@ -36,6 +40,7 @@ def prepare(
     output: str | Path,
     config: PrepareConfig | None = None,
     *,
+    weights: Sequence[float] | None = None,
     valid: Sequence[str | Path] = (),
     workers: int | None = None,
     force: bool = False,
@@ -51,60 +56,109 @@ def prepare(
         inputs: Text files, plain, .gz, .xz or .zst, and folders of them; `-` is standard input.
         output: The folder to write; it is there when it is complete.
         config: How the text is read.
+        weights: How often a sentence of each input occurs in the training text, one number per
+            input; of 2.5, half of the lines count three times. None for once.
         valid: Files that are held out, instead of a share of the inputs.
-        workers: Processes; None for one a core.
+        workers: Processes; None for one per core.
         force: Replace a corpus that is at `output`.
         show_progress_bar: Show one on standard error.
     """
     config = config or PrepareConfig()
     output = Path(output)
+    weights = check_weights(weights, inputs)
     check_output(output, force)
     load_tokenizer(config.tokenizer)  # fails here rather than in every worker
-    train_files, valid_files = find_files(inputs), find_files(valid)
-    if [file.name for file in (*train_files, *valid_files)].count("standard input") > 1:
+    train_files = [find_files([path]) for path in inputs]
+    valid_files = [find_files([path]) for path in valid]
+    names = [file.name for files in (*train_files, *valid_files) for file in files]
+    if names.count("standard input") > 1:
         raise ConfigError("standard input (-) can be read only once")
     with open_work(output) as work:
         with _bar("checking", None, show_progress_bar) as bar:
-            train = scan(spooled(train_files, work.folder, "stdin-train"), bar)
-            held = scan(spooled(valid_files, work.folder, "stdin-valid"), bar)
-        choice = _choose(config.sentences, train)
-        reading = Reading(config.tokenizer, config.normalization, choice.mode, config.max_length)
-        blocks = _read_all(work, reading, train, held, workers, show_progress_bar)
-        totals = count(blocks["train"], blocks["valid"], config.valid_fraction)
-        _check_size(totals, work, [file.name for file in train_files])
-        return _write(work, config, choice, train, totals, blocks)
+            train = _check_all(inputs, train_files, work, "train", config, bar)
+            held = _check_all(valid, valid_files, work, "valid", config, bar)
+        blocks = _read_all(work, config, train, held, workers, show_progress_bar)
+        of_inputs = blocks[: len(train)]
+        of_valid = [path for paths in blocks[len(train) :] for path in paths]
+        totals = count(of_inputs, weights, of_valid, config.valid_fraction, config.clean)
+        _check_size(totals, work, names[: sum(map(len, train_files))])
+        return _write(work, config, train, weights, totals)
 
 
-def _choose(mode: Mode, train: Scan) -> Choice:
-    return choose_mode(train.sample) if mode == "auto" else Choice(mode, "as you said")
+def check_weights(weights: Sequence[float] | None, inputs: Sequence[str | Path]) -> list[float]:
+    """One number per input."""
+    if weights is None:
+        return [1.0] * len(inputs)
+    if len(weights) != len(inputs):
+        raise ConfigError(
+            f"weights: {len(weights)}, inputs: {len(inputs)}; give one number per input, in order"
+        )
+    for weight, name in zip(weights, inputs, strict=True):
+        if not isinstance(weight, Real) or not 0 < weight <= MAX_WEIGHT:
+            raise ConfigError(
+                f"weight {weight} of {name}: expected a number above 0 and up to {MAX_WEIGHT}; "
+                "1 reads each sentence once"
+            )
+    return [float(weight) for weight in weights]
+
+
+def _check_all(
+    paths: Sequence[str | Path], files: Sequence[Sequence[Source]], work: Work, part: str,
+    config: PrepareConfig, bar: "tqdm[None]",
+) -> list[Text]:  # fmt: skip
+    """Read all text once, and choose for each input how its sentences are found."""
+    texts = []
+    mode = config.sentences
+    for i, path in enumerate(paths):
+        found = scan(spooled(files[i], work.folder, f"stdin-{part}-{i}"), bar)
+        choice = choose_mode(found.sample) if mode == "auto" else Choice(mode, "as you said")
+        name = "standard input" if str(path) == "-" else str(path)
+        texts.append(Text(name, replace(found, sample=[]), choice))
+    return texts
 
 
 def _read_all(
-    work: Work, reading: Reading, train: Scan, valid: Scan, workers: int | None, show: bool
-) -> dict[str, list[Path]]:
-    """The files of all blocks of both parts, after those that are missing were made."""
+    work: Work, config: PrepareConfig, train: Sequence[Text], valid: Sequence[Text],
+    workers: int | None, show: bool,
+) -> list[list[Path]]:  # fmt: skip
+    """The files of the blocks of each text, after those that are missing were made."""
+    texts = (*train, *valid)
+    readings = [
+        Reading(
+            config.tokenizer,
+            config.normalization,
+            text.choice.mode,
+            config.max_length,
+            config.clean,
+        )
+        for text in texts
+    ]
+    # Weights do not matter to a block, so that work continues with others.
     work.begin(
         {
-            "version": __version__, **asdict(reading), "block_bytes": BLOCK_BYTES,
-            "train": train.digest, "valid": valid.digest,
+            "version": __version__, "block_bytes": BLOCK_BYTES, "num_inputs": len(train),
+            "texts": [text.scan.digest for text in texts], "readings": [*map(asdict, readings)],
         }
     )  # fmt: skip
-    num_bytes = train.num_bytes + valid.num_bytes
-    blocks: dict[str, list[Path]] = {"train": [], "valid": []}
+    blocks: list[list[Path]] = [[] for _ in texts]
 
-    def missing(bar: "tqdm[None]") -> Iterator[tuple[bytes, Path]]:
-        for part, files in (("train", train.files), ("valid", valid.files)):
-            for data in text_blocks(files, BLOCK_BYTES, paragraphs=reading.mode == "wrapped"):
-                path = work.block(part, len(blocks[part]))
-                blocks[part].append(path)
+    def missing(bar: "tqdm[None]") -> Iterator[tuple[bytes, Reading, Path]]:
+        numbers = {"train": itertools.count(), "valid": itertools.count()}
+        for i, (text, reading) in enumerate(zip(texts, readings, strict=True)):
+            part = "train" if i < len(train) else "valid"
+            is_wrapped = reading.mode == "wrapped"
+            for data in text_blocks(text.scan.files, BLOCK_BYTES, paragraphs=is_wrapped):
+                path = work.block(part, next(numbers[part]))
+                blocks[i].append(path)
                 if work.is_done(path):
                     bar.update(len(data))
                 else:
-                    yield data, path
+                    yield data, reading, path
 
+    num_bytes = sum(text.scan.num_bytes for text in texts)
     num_workers = min(workers or default_workers(), max(1, num_bytes // BLOCK_BYTES))
     with _bar("reading", num_bytes, show) as bar:
-        for size in process_all(missing(bar), reading, num_workers):
+        for size in process_all(missing(bar), num_workers):
             bar.update(size)
     return blocks
 
@@ -112,7 +166,8 @@ def _read_all(
 def _check_size(totals: Totals, work: Work, names: Sequence[str]) -> None:
     """Refuse what cannot be learned from, and warn of what hardly can."""
     found = f"{totals.num_tokens:,} tokens in {totals.num_sentences:,} sentences"
-    if totals.num_tokens < MIN_TOKENS or totals.num_sentences < 2:
+    is_empty = not any(text.num_weighted for text in totals.inputs)
+    if totals.num_tokens < MIN_TOKENS or totals.num_sentences < 2 or is_empty:
         work.clear()
         where = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
         raise InputError(
@@ -123,8 +178,8 @@ def _check_size(totals: Totals, work: Work, names: Sequence[str]) -> None:
 
 
 def _write(
-    work: Work, config: PrepareConfig, choice: Choice, scanned: Scan, totals: Totals,
-    blocks: dict[str, list[Path]],
+    work: Work, config: PrepareConfig, texts: Sequence[Text], weights: Sequence[float],
+    totals: Totals,
 ) -> Report:  # fmt: skip
     """Write the corpus beside its place, then put it there."""
     special = len(SPECIAL_WORDS)
@@ -134,11 +189,9 @@ def _write(
     writer = CorpusWriter(
         folder, totals, vocab_size=vocab_size, max_characters=config.max_characters
     )
-    train = writer.write_part("train", blocks["train"], held_out=False)
-    valid = writer.write_part(
-        "valid", blocks["valid"] or blocks["train"], held_out=not blocks["valid"]
-    )
-    report = make_report(config, choice, scanned, totals, vocab_size, train, valid)
+    train = writer.write_part("train", totals.train)
+    valid = writer.write_part("valid", totals.valid)
+    report = make_report(config, texts, weights, totals, vocab_size, train, valid)
     write_json(
         folder / "corpus.json",
         {
@@ -151,6 +204,8 @@ def _write(
             "train": {"sentences": train.num_sentences, "tokens": train.num_tokens},
             "valid": {"sentences": valid.num_sentences, "tokens": valid.num_tokens},
             "fingerprint": writer.fingerprint,
+            "weights": list(weights),
+            "clean": config.clean,
             "elmokit": __version__,
             "report": asdict(report),
         },

@@ -11,7 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..text.chars import ByteCharacters
 from .block import Block
-from .count import Totals
+from .corpus import UNK_ID
+from .count import Selected, Totals
 
 _WORDS_AT_A_TIME = 1 << 16
 
@@ -57,35 +58,34 @@ class CorpusWriter:
         """Hash of everything that was written."""
         return self._sha.hexdigest()
 
-    def write_part(self, name: str, blocks: Sequence[Path], *, held_out: bool) -> Part:
-        """Write the sentences of one part.
+    def write_part(self, name: str, blocks: Sequence[Selected]) -> Part:
+        """Write the sentences of one part, `train` or `valid`.
 
-        Args:
-            name: `train` or `valid`.
-            blocks: Where the sentences are.
-            held_out: Whether it is those that the counting held out, or all others.
+        What occurs several times in a block is written after all of the block.
         """
         lengths = [np.zeros(0, dtype=np.int32)]
-        for path in blocks:
+        for path, copies in blocks:
             block = Block.load(path)
-            lengths.append(block.lengths[block.sentences_in(self._totals.held_out) == held_out])
+            lengths += (block.lengths[block.by_sentence(units)] for units in _rounds(copies))
         ends = np.cumsum(np.concatenate(lengths), dtype=np.int64)
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), ends])
         counts = np.zeros(len(self._ids), dtype=np.int64)
-        tokens = self._tokens(blocks, held_out, counts)
+        tokens = self._tokens(blocks, counts)
         self._write_array(f"{name}.tokens", np.int32, (int(offsets[-1]),), tokens)
         self._write_array(f"{name}.offsets", np.int64, offsets.shape, [offsets])
         return Part(len(offsets) - 1, int(offsets[-1]), counts)
 
     def _tokens(
-        self, blocks: Sequence[Path], held_out: bool, counts: NDArray[np.int64]
+        self, blocks: Sequence[Selected], counts: NDArray[np.int64]
     ) -> Iterator[NDArray[np.int32]]:
-        for path in blocks:
+        for path, copies in blocks:
             block = Block.load(path)
-            ids = np.fromiter(map(self._ids.__getitem__, block.words), np.int32, len(block.words))
-            kept = block.tokens[block.tokens_in(self._totals.held_out) == held_out]
-            counts[ids] += np.bincount(kept, minlength=len(ids))
-            yield ids[kept]
+            # Words of units that are left out may have no id; no token here is one of them.
+            ids = np.fromiter((self._ids.get(w, UNK_ID) for w in block.words), np.int32)
+            for units in _rounds(copies):
+                tokens = ids[block.tokens[block.by_token(units)]]
+                counts += np.bincount(tokens, minlength=len(counts))
+                yield tokens
 
     def _characters(self, max_characters: int) -> Iterator[NDArray[np.uint16]]:
         scheme = ByteCharacters(max_characters)
@@ -109,3 +109,8 @@ class CorpusWriter:
                 data = np.ascontiguousarray(part, dtype=dtype)
                 file.write(data.data)
                 self._sha.update(data.data)
+
+
+def _rounds(copies: NDArray[np.uint8]) -> Iterator[NDArray[np.bool_]]:
+    """The units that occur once or more, then those that occur twice or more, and so on."""
+    return (copies > number for number in range(int(copies.max(initial=0))))
