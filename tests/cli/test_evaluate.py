@@ -2,13 +2,14 @@
 
 import gzip
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 from strategies import make_tiny, tiny_config
 
-from elmokit import Elmo
+from elmokit import Corpus, Elmo, PrepareConfig, prepare
 from elmokit.text.vocab import Vocab
 
 
@@ -34,16 +35,15 @@ SENTENCES = ["the gift .", "the zebra was the gift"]
 
 def test_perplexity_is_printed(run: Any, lm: Path, lines: Path) -> None:
     expected = Elmo.from_pretrained(lm, device="cpu").perplexity(SENTENCES)
-    printed = run("evaluate", lm, lines).stdout.splitlines()
-    names = ("forward", "backward", "mean")
-    for line, name, value in zip(printed, names, expected[:3], strict=False):
-        assert line.split() == [name, "perplexity", f"{value:.4f}"]
-    assert printed[3:] == ["2 sentences, 10 tokens, 10.0% of them outside of the vocabulary"]
+    titles, row = map(str.split, run("evaluate", lm, lines).stdout.splitlines())
+    assert titles == ["text", "forward", "backward", "mean", "sentences", "tokens", "OOV"]
+    assert row[1:] == [*(f"{value:.2f}" for value in expected[:3]), "2", "10", "10.0%"]
 
 
 def test_json(run: Any, lm: Path, lines: Path) -> None:
     expected = Elmo.from_pretrained(lm, device="cpu").perplexity(SENTENCES)
     facts = json.loads(run("evaluate", lm, lines, "--json", "--batch-size", "1").stdout)
+    assert (facts.pop("text"), facts.pop("mode")) == (str(lines), "lines")
     assert list(facts) == ["forward", "backward", "mean", "sentences", "tokens", "unknown"]
     assert [facts[name] for name in ("forward", "backward", "mean")] == pytest.approx(
         expected[:3], rel=1e-5
@@ -76,12 +76,17 @@ def test_scores_on_stdout_stand_alone(run: Any, lm: Path, lines: Path) -> None:
 def test_compressed_text_and_state(run: Any, lm: Path, lines: Path, tmp_path: Path) -> None:
     packed = tmp_path / "in.txt.gz"
     packed.write_bytes(gzip.compress(lines.read_bytes()))
-    plain = run("evaluate", lm, lines).stdout
-    assert run("evaluate", lm, packed).stdout == plain
-    assert run("evaluate", lm, packed, "--state", "zero").stdout == plain
-    printed = {run("evaluate", lm, packed, "--state", state, "--batch-size", 1).stdout
-               for state in ("zero", "warm", "carry")}  # fmt: skip
-    assert len(printed) == 3
+
+    def mean(*arguments: object) -> float:
+        return json.loads(run("evaluate", lm, *arguments, "--json").stdout)["mean"]
+
+    assert mean(packed) == mean(lines) == mean(packed, "--state", "zero")
+    options = ("--batch-size", 1, "--state")
+    assert len({mean(packed, *options, state) for state in ("zero", "warm", "carry")}) == 3
+    # States are not carried from one text to the next.
+    alone = run("evaluate", lm, lines, *options, "carry", "--json").stdout
+    both = run("evaluate", lm, packed, lines, *options, "carry", "--json").stdout
+    assert both.splitlines()[1] == alone.strip()
 
 
 def test_streams(run: Any, lm: Path, lines: Path) -> None:
@@ -101,7 +106,7 @@ def test_perplexity_of_the_reference_checkpoint(
         run("convert", model, tmp_path / "ours")
         model = tmp_path / "ours"
     options = ("--streams", 4, "--tokenizer", "whitespace")
-    assert "mean      perplexity  36.7255\n" in run("evaluate", model, text, *options).stdout
+    assert " 36.73 " in run("evaluate", model, text, *options).stdout
     facts = json.loads(run("evaluate", model, text, *options, "--json").stdout)
     assert facts["mean"] == pytest.approx(36.7255, abs=1e-3)
 
@@ -123,11 +128,105 @@ def test_options_that_cannot_work(
     assert mention in result.stderr and result.stderr.count("\n") == 1 and result.stdout == ""
 
 
+@pytest.fixture
+def paragraphs(tmp_path: Path) -> Path:
+    path = tmp_path / "paragraphs.txt"
+    lines = ["The gift was. The zebra was the gift.", "", "The", "gift was."]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+FIRST_LINE = [(1, "The gift was."), (1, "The zebra was the gift.")]
+
+
+def rows_of(result: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_several_texts(run: Any, lm: Path, lines: Path, paragraphs: Path, tmp_path: Path) -> None:
+    output = tmp_path / "scores.jsonl"
+    options = ("--json", "--scores", output)
+    first, second, both = rows_of(run("evaluate", lm, lines, paragraphs, *options))
+    assert [first, second] == [
+        json.loads(run("evaluate", lm, text, "--json").stdout) for text in (lines, paragraphs)
+    ]
+    assert both["text"] is None and both["mode"] == "lines"
+    assert both["tokens"] == first["tokens"] + second["tokens"]
+    assert both["sentences"] == first["sentences"] + second["sentences"] == 5
+    logs = [row["tokens"] * math.log(row["forward"]) for row in (first, second, both)]
+    assert logs[2] == pytest.approx(logs[0] + logs[1])
+    scores = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [(Path(row["text"]), row["line"]) for row in scores] == [
+        (text, number) for text in (lines, paragraphs) for number in (1, 2, 3, 4)
+    ]
+    table = run("evaluate", lm, lines, paragraphs).stdout.splitlines()
+    names = [line.split()[0] for line in table]
+    assert [names[0], names[1][-6:], names[2][-14:], names[3]] == [
+        "text", "in.txt", "paragraphs.txt", "all",
+    ]  # fmt: skip
+    assert len(set(map(len, table))) == 1
+
+
+def test_several_texts_in_streams(run: Any, lm: Path, lines: Path) -> None:
+    first, second, both = rows_of(run("evaluate", lm, lines, lines, "--streams", 2, "--json"))
+    assert first == second and both["tokens"] == 2 * first["tokens"]
+    assert both["mean"] == pytest.approx(first["mean"])
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("split", [*FIRST_LINE, (3, "The"), (4, "gift was.")]),
+        ("wrapped", [*FIRST_LINE, (3, "The gift was.")]),
+    ],
+)
+def test_sentences_are_found_as_prepare_finds_them(
+    run: Any, lm: Path, paragraphs: Path, tmp_path: Path, mode: str, expected: list[tuple[int, str]]
+) -> None:
+    output = tmp_path / "scores.jsonl"
+    options = ("--sentences", mode, "--scores", output, "--tokenizer", "regex")
+    facts = json.loads(run("evaluate", lm, paragraphs, *options, "--json").stdout)
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    elmo = Elmo.from_pretrained(lm, device="cpu", tokenizer="regex")
+    scores = elmo.score([sentence for _, sentence in expected])
+    assert [row["line"] for row in rows] == [number for number, _ in expected]
+    assert [row["forward"] for row in rows] == pytest.approx([score.forward for score in scores])
+    assert (facts["sentences"], facts["mode"]) == (len(expected), mode)
+    corpus = tmp_path / "corpus"
+    text = paragraphs.read_text(encoding="utf-8") + "\n\n" + "many more words " * 10
+    paragraphs.write_text(text, encoding="utf-8")
+    prepare([paragraphs], corpus, PrepareConfig(sentences=mode, valid_fraction=0))  # type: ignore[arg-type]
+    facts = json.loads(run("evaluate", lm, paragraphs, *options, "--json", "--force").stdout)
+    prepared = Corpus.open(corpus).train
+    assert (facts["sentences"], facts["tokens"]) == (
+        len(prepared), len(prepared.tokens) + len(prepared),
+    )  # fmt: skip
+
+
+def test_auto_chooses_for_each_text(run: Any, lm: Path, lines: Path, paragraphs: Path) -> None:
+    result = run("evaluate", lm, lines, paragraphs, "--sentences", "auto", "--json")
+    assert [row["mode"] for row in rows_of(result)] == ["lines", "split", "mixed"]
+    assert f"{paragraphs}: --sentences split: 33% of 3 lines" in result.stderr
+    assert run("evaluate", lm, lines, "--sentences", "auto", "-q").stderr == ""
+
+
+def test_texts_are_checked_before_a_model_is_loaded(run: Any, lines: Path, tmp_path: Path) -> None:
+    (tmp_path / "blank.txt").write_text(" \n")
+    for texts, mention in (
+        ((lines, tmp_path / "none.txt"), "none.txt"),
+        ((lines, tmp_path / "blank.txt"), "blank.txt: the text has no words"),
+        (("-", lines, "-"), "only once"),
+    ):
+        result = run("evaluate", tmp_path / "no-model", *texts, code=1)
+        assert mention in result.stderr and result.stderr.count("\n") == 1
+
+
 def test_nothing_to_evaluate(run: Any, lm: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("\n  \n")
     output = tmp_path / "scores.jsonl"
     result = run("evaluate", lm, tmp_path / "empty.txt", "--scores", output, code=1)
     assert "no words" in result.stderr and not output.exists()
     assert "no such" in run("evaluate", lm, tmp_path / "none.txt", code=1).stderr.lower()
-    without_softmax = run("evaluate", model, tmp_path / "empty.txt", code=1)
+    (tmp_path / "filled.txt").write_text("the gift")
+    without_softmax = run("evaluate", model, tmp_path / "filled.txt", code=1)
     assert "no softmax" in without_softmax.stderr

@@ -30,6 +30,14 @@ def test_scores_of_all_seeds_or_one(run: Any, data: tuple[Path, Path], tmp_path:
     assert every["seeds"] == rows and every["metric"] == "accuracy"
     assert every["mean"] == pytest.approx(sum(row["accuracy"] for row in rows) / 2)
     assert " ± " in run("evaluate", out, data[1], "--all-seeds").stdout
+    other = tmp_path / f"other{data[1].suffix}"
+    other.write_bytes(data[1].read_bytes())
+    several = run("evaluate", out, data[1], other, "--json", "--all-seeds").stdout.splitlines()
+    assert [json.loads(line) for line in several] == [
+        {"text": str(path), **every} for path in (data[1], other)
+    ]
+    printed = run("evaluate", out, data[1], other, "--seed", 1).stdout.splitlines()
+    assert printed[0] == str(data[1]) and str(other) in printed
     wrong = run("evaluate", out, data[1], "--all-seeds", "--seed", 1, code=1).stderr
     assert "one of the two" in wrong
     # A seed alone does not make the record forget the other.

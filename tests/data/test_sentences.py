@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmokit.data.sentences import choose_mode, paragraphs, split_sentences
+from elmokit.data.sentences import choose_mode, find_sentences, paragraphs, split_sentences
 
 # A bar stands where a sentence ends; a blank after it belongs to neither.
 ENGLISH = [
@@ -105,3 +105,18 @@ def test_choice_says_why() -> None:
     choice = choose_mode(["One. Two.", "Three.", "", "Four. Five."])
     assert choice.mode == "split"
     assert choice.reason == "67% of 3 lines looked at hold several sentences"
+
+
+def test_sentences_have_the_number_of_their_line() -> None:
+    lines = ["", "One. Two", "three.", " ", "", "Four."]
+    assert list(find_sentences(lines, "lines")) == list(enumerate(lines, 1))
+    assert list(find_sentences(lines, "split")) == [
+        (2, "One."), (2, "Two"), (3, "three."), (6, "Four."),
+    ]  # fmt: skip
+    assert list(find_sentences(lines, "wrapped")) == [(2, "One."), (2, "Two three."), (6, "Four.")]
+
+
+def test_a_paragraph_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmokit.data.sentences._MAX_PARAGRAPH", 2)
+    found = list(find_sentences(["a", "b", "c", "d", "e"], "wrapped"))
+    assert found == [(1, "a b"), (3, "c d"), (5, "e")]

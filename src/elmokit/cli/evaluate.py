@@ -1,45 +1,55 @@
-"""`elmokit evaluate`: how well a model predicts a text."""
+"""`elmokit evaluate`: how well a model predicts texts."""
 
 import json
-import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Annotated, TypeAlias, cast
 
 import typer
 
 from ..config import StateMode
-from ..errors import ConfigError, FileError, InputError
-from ..io.files import whole_file
+from ..errors import ConfigError, FileError
+from ..io.files import read_lines, whole_file
 from .embed import StateOption
-from .inputs import check_text, lines_shown, load_model
+from .inputs import load_model
 from .options import BatchSize, Device, Force, Json, NoProgress, Quiet, Tokenizer, Verbose
-from .report import reported, shows_bar
+from .prepare import SentencesName
+from .report import aligned, reported, shows_bar
 from .scores import print_task_scores, task_scores
 
 if TYPE_CHECKING:
-    from ..engine.likelihood import Perplexity
-    from ..model import Elmo
+    from .perplexity import Facts
 
-Text = Annotated[
-    str,
-    typer.Argument(metavar="TEXT", help="Text, one sentence a line; .gz and .xz too; - is stdin."),
+Texts = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TEXT",
+        help="Text files, plain, .gz, .xz or .zst; - is stdin. For task runs, labelled data.",
+    ),
 ]
 Scores = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Also write the log probabilities of each line, as JSON lines; - is stdout.",
+        help="Also write the log probabilities of each sentence, as JSON lines; - is stdout.",
     ),
 ]
 Streams = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Read the text as bilm-tf's trainer did: so many lanes, states carried from sentence "
-        "to sentence. Default: each sentence on its own.",
+        metavar="N",
+        help="Read each text as bilm-tf's trainer did: in N lanes, with states carried from "
+        "sentence to sentence. Default: each sentence on its own.",
+    ),
+]
+Sentences = Annotated[
+    SentencesName,
+    typer.Option(
+        help="lines: one per line; split: several per line; wrapped: they run over line ends, and "
+        "blank lines separate paragraphs; auto: chosen for each TEXT by how it looks."
     ),
 ]
 Evaluated: TypeAlias = Annotated[
@@ -48,22 +58,23 @@ Evaluated: TypeAlias = Annotated[
 ]
 Bilm = Annotated[
     str | None,
-    typer.Option("--model", metavar="MODEL", help="Of a task run: where its biLM is now."),
+    typer.Option("--model", metavar="MODEL", help="For task runs: where the biLM is now."),
 ]
 Seed = Annotated[
-    int | None, typer.Option(metavar="N", help="Of a task run: which seed; default: the best.")
+    int | None, typer.Option(metavar="N", help="For task runs: which seed; default: the best.")
 ]
 AllSeeds = Annotated[
-    bool, typer.Option("--all-seeds", help="Of a task run: all, with mean and deviation.")
+    bool, typer.Option("--all-seeds", help="For task runs: all seeds, with mean and deviation.")
 ]
 
 
 @reported
 def evaluate_cli(
     model: Evaluated,
-    text: Text,
+    texts: Texts,
     scores: Scores = None,
     streams: Streams = None,
+    sentences: Sentences = SentencesName.LINES,
     bilm: Bilm = None,
     seed: Seed = None,
     all_seeds: AllSeeds = False,
@@ -77,86 +88,58 @@ def evaluate_cli(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Measure how well a model predicts a text: its perplexity; or the scores of a task run.
+    """Measure how well a model predicts texts (their perplexity), or score a task run.
 
-    Counted are all words and the end (forward) or begin (backward) of each sentence; the mean is
-    that of bilm-tf. Words outside of the model's vocabulary count as <UNK>. Blank lines do not
-    count; with --scores they have their line, of 0 tokens. The text can be of any size.
+    Counts every word plus the end (forward) or start (backward) of each sentence; the mean is
+    bilm-tf's. Words outside the model's vocabulary count as <UNK>. Blank lines do not count; with
+    --scores and one sentence per line they have a row with 0 tokens. Several texts are measured one
+    by one and together. A text can be of any size.
 
-    Of a RUN that `elmokit train` made, TEXT is labelled data, and the task's scores are printed:
-    those of the seed that was best on the development data, of another one (--seed), or of all,
-    with their mean and deviation (--all-seeds).
+    For a RUN that `elmokit train` made, TEXT is labelled data. The scores are those of the seed
+    that was best on the development data, of another one (--seed), or of all, with their mean and
+    deviation (--all-seeds).
     """
     from ..tasks.folder import is_task_run
+    from .perplexity import perplexities
 
+    if texts.count("-") > 1:
+        raise ConfigError("standard input (-) can be read only once")
     if is_task_run(model):
-        if scores or streams or state or tokenizer:
+        if scores or streams or state or tokenizer or sentences != SentencesName.LINES:
             raise ConfigError(
-                "--scores, --streams, --state and --tokenizer are of language models; "
-                f"{model} is a task run"
+                "--scores, --streams, --sentences, --state and --tokenizer are for language "
+                f"models; {model} is a task run"
             )
         if seed is not None and all_seeds:
             raise ConfigError("--seed and --all-seeds: expected one of the two")
-        rows, metric = task_scores(model, text, bilm, seed, all_seeds, device)
-        print_task_scores(rows, metric, as_json)
+        results, metric = task_scores(model, texts, bilm, seed, all_seeds, device)
+        print_task_scores(results, metric, as_json)
         return
     if seed is not None or all_seeds:
-        raise ConfigError(f"--seed and --all-seeds are of task runs; {model} is none")
+        raise ConfigError(f"--seed and --all-seeds are for task runs; {model} is none")
     _check_options(scores, streams, state, as_json, force)
-    check_text(text)
+    _check_texts(texts)
     elmo = load_model(model, device, tokenizer, cast(StateMode | None, state and state.value))
-    lines = _Lines(elmo, lines_shown(text, shows_bar(no_progress, quiet)))
-    if streams is not None:
-        perplexity = elmo.perplexity(lines.sentences(), streams=streams)
-    else:
-        with _open_scores(scores) as file:
-            perplexity = _score(elmo, lines, batch_size, file)
-    facts = _facts(perplexity, lines.num_sentences)
-    if as_json:
-        print(json.dumps(facts))
-    elif scores != "-" or not quiet:
-        _print_facts(facts, sys.stderr if scores == "-" else sys.stdout)
+    bar = shows_bar(no_progress, quiet)
+    with _open_scores(scores) as file:
+        facts = perplexities(elmo, texts, sentences.value, bar, streams, batch_size, file, quiet)
+        rows = []
+        for row in facts:
+            rows.append(row)
+            if as_json:
+                print(json.dumps(row, ensure_ascii=False), flush=True)
+    if not as_json and (scores != "-" or not quiet):
+        _print_table(rows, sys.stderr if scores == "-" else sys.stdout)
 
 
-class _Lines:
-    """The lines of a text as tokens; counts those that have any."""
+def _check_texts(texts: Sequence[str]) -> None:
+    """Fail for a text that cannot be read, or has no words, before a model is loaded for it."""
+    from .perplexity import no_words
 
-    def __init__(self, elmo: "Elmo", lines: Iterable[str]) -> None:
-        self.elmo, self.lines = elmo, lines
-        self.num_sentences = 0
-
-    def tokens(self) -> Iterator[list[str]]:
-        """The tokens of every line."""
-        for line in self.lines:
-            tokens = self.elmo.reader.tokens(line)
-            self.num_sentences += bool(tokens)
-            yield tokens
-
-    def sentences(self) -> Iterator[list[str]]:
-        """The tokens of every line that is not blank."""
-        return (tokens for tokens in self.tokens() if tokens)
-
-
-def _score(elmo: "Elmo", lines: _Lines, batch_size: int, file: IO[str] | None) -> "Perplexity":
-    """The perplexity of the lines; what each adds to it goes to `file`."""
-    from ..engine.likelihood import Tally
-
-    tally = Tally()
-    for number, score in enumerate(elmo.score_stream(lines.tokens(), batch_size=batch_size), 1):
-        is_blank = score.num_tokens == 1
-        if not is_blank:
-            tally.add(score)
-        if file is not None:
-            row = {
-                "line": number,
-                "forward": 0.0 if is_blank else _number(score.forward),
-                "backward": 0.0 if is_blank else _number(score.backward),
-                "tokens": 0 if is_blank else score.num_tokens,
-            }
-            file.write(json.dumps(row) + "\n")
-    if not tally.num_tokens:
-        raise InputError("the text has no words: there is nothing to evaluate")
-    return tally.perplexity()
+    for name in texts:
+        is_file = name != "-" and not Path(name).is_fifo()
+        if is_file and not any(line.strip() for line in read_lines(name)):
+            raise no_words(name)
 
 
 def _check_options(
@@ -187,25 +170,14 @@ def _open_scores(scores: str | None) -> Iterator[IO[str] | None]:
         yield file
 
 
-def _facts(perplexity: "Perplexity", num_sentences: int) -> dict[str, Any]:
-    return {
-        "forward": _number(perplexity.forward),
-        "backward": _number(perplexity.backward),
-        "mean": _number(perplexity.mean),
-        "sentences": num_sentences,
-        "tokens": perplexity.num_tokens,
-        "unknown": perplexity.num_unknown / perplexity.num_tokens,
-    }
-
-
-def _print_facts(facts: dict[str, Any], file: IO[str]) -> None:
-    for name in ("forward", "backward", "mean"):
-        value = "not a number; see: elmokit info" if facts[name] is None else f"{facts[name]:.4f}"
-        print(f"{name:<9} perplexity  {value}", file=file)
-    print(f"{facts['sentences']:,} sentences, {facts['tokens']:,} tokens", end="", file=file)
-    print(f", {facts['unknown']:.1%} of them outside of the vocabulary", file=file)
-
-
-def _number(value: float) -> float | None:
-    """JSON has no infinity and no NaN."""
-    return value if math.isfinite(value) else None
+def _print_table(rows: "Sequence[Facts]", file: IO[str]) -> None:
+    titles = ("forward", "backward", "mean")
+    table: list[tuple[str, ...]] = [("text", *titles, "sentences", "tokens", "OOV")]
+    for row in rows:
+        perplexities = ("NaN" if row[name] is None else f"{row[name]:.2f}" for name in titles)
+        numbers = (f"{row['sentences']:,}", f"{row['tokens']:,}", f"{row['unknown']:.1%}")
+        table.append((row["text"] or "all", *perplexities, *numbers))
+    for line in aligned(table):
+        print(line, file=file)
+    if any(row[name] is None for row in rows for name in titles):
+        print("NaN: the perplexity is infinite or not a number; see: elmokit info", file=file)

@@ -1,6 +1,7 @@
 """The scores of a task run on labelled data, of one of its seeds or of all."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, TypeAlias
@@ -12,13 +13,13 @@ Scores: TypeAlias = dict[str, Any]
 
 
 def task_scores(
-    run: str, data: str, bilm: str | None, seed: int | None, all_seeds: bool, device: str
-) -> tuple[list[Scores], str]:
-    """The scores of each seed that is asked for, and the name of the task's main score.
+    run: str, texts: Sequence[str], bilm: str | None, seed: int | None, all_seeds: bool, device: str
+) -> tuple[dict[str, list[Scores]], str]:
+    """The scores of each seed that is asked for by data file, and the name of the main score.
 
     Args:
         run: Folder of the run.
-        data: File or folder of labelled data.
+        texts: Files or folders of labelled data.
         bilm: Where the biLM is now.
         seed: Which seed; None for the best on the development data.
         all_seeds: All of them instead.
@@ -27,30 +28,43 @@ def task_scores(
     from ..tasks.folder import seed_numbers
     from ..tasks.load import load_task
 
-    if not Path(data).is_dir():  # a task may read a folder of files
-        check_text(data)
+    for text in texts:
+        if not Path(text).is_dir():  # a task may read a folder of files
+            check_text(text)
     seeds: list[int | None] = [*seed_numbers(Path(run))] if all_seeds else [seed]
-    if data == "-" and len(seeds) > 1:
+    if "-" in texts and len(seeds) > 1:
         raise ConfigError("--all-seeds: expected a file, which can be read for each seed")
-    rows, metric = [], ""
+    results: dict[str, list[Scores]] = {text: [] for text in texts}
+    metric = ""
     for number in seeds or [None]:
         trained = load_task(run, model=bilm, seed=number, device=device)
-        rows.append({"seed": trained.seed, **trained.evaluate(data)})
+        for text, rows in results.items():
+            rows.append({"seed": trained.seed, **trained.evaluate(text)})
         metric = trained.task.metric
-    return rows, metric
+    return results, metric
 
 
-def print_task_scores(rows: list[Scores], metric: str, as_json: bool) -> None:
-    """Print the scores of one seed, or what all come to."""
-    if as_json:
-        print(json.dumps(_summary(rows, metric) if len(rows) > 1 else rows[0], ensure_ascii=False))
-    elif len(rows) == 1:
+def print_task_scores(results: dict[str, list[Scores]], metric: str, as_json: bool) -> None:
+    """Print the scores of one seed, or what all come to, for each data file."""
+    for i, (text, rows) in enumerate(results.items()):
+        name = {"text": text} if len(results) > 1 else {}
+        if as_json:
+            scores = _summary(rows, metric) if len(rows) > 1 else rows[0]
+            print(json.dumps({**name, **scores}, ensure_ascii=False))
+            continue
+        if name:
+            print(f"{'' if i == 0 else chr(10)}{text}")
+        _print(rows, metric)
+
+
+def _print(rows: list[Scores], metric: str) -> None:
+    if len(rows) == 1:
         _print_one(rows[0])
-    else:
-        summary = _summary(rows, metric)
-        for row in rows:
-            print(f"seed {row['seed']:<7}  {metric} {row[metric]:.4f}")
-        print(f"{'mean':<12}  {metric} {summary['mean']:.4f} ± {summary['deviation']:.4f}")
+        return
+    summary = _summary(rows, metric)
+    for row in rows:
+        print(f"seed {row['seed']:<7}  {metric} {row[metric]:.4f}")
+    print(f"{'mean':<12}  {metric} {summary['mean']:.4f} ± {summary['deviation']:.4f}")
 
 
 def _summary(rows: list[Scores], metric: str) -> Scores:

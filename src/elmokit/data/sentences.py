@@ -8,7 +8,7 @@ Not covered: ends without punctuation (headings are lines of their own), German 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias, get_args
@@ -30,6 +30,8 @@ _ENDED = re.compile(rf"[{_STOPS}{_FULL_STOPS}:][\"'\s{_CLOSERS}]*$")
 
 # How far back to look for a word or a quote: text without ends must not cost its square.
 _WORD_SPAN, _QUOTE_SPAN = 30, 1000
+_MAX_PARAGRAPH = 10_000
+"""Lines of a paragraph that `find_sentences` joins."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -67,17 +69,41 @@ def split_sentences(text: str) -> list[str]:
     return [piece for piece in pieces if piece]
 
 
-def paragraphs(lines: Sequence[str]) -> Iterator[str]:
+def paragraphs(lines: Iterable[str]) -> Iterator[str]:
     """The paragraphs of hard-wrapped text: lines up to a blank one, joined."""
+    return (text for _, text in _paragraphs(lines))
+
+
+def find_sentences(lines: Iterable[str], mode: SentenceMode) -> Iterator[tuple[int, str]]:
+    """The sentences of a text of any size, each with the number of its line, from 1.
+
+    That of a paragraph of hard-wrapped text is its first line's. With "lines", each line is a
+    sentence, the blank ones too. A paragraph without end is cut, so that memory stays bounded.
+    """
+    if mode == "lines":
+        yield from enumerate(lines, 1)
+        return
+    is_wrapped = mode == "wrapped"
+    units = _paragraphs(lines, _MAX_PARAGRAPH) if is_wrapped else enumerate(lines, 1)
+    for number, unit in units:
+        for sentence in split_sentences(unit):
+            yield number, sentence
+
+
+def _paragraphs(lines: Iterable[str], max_lines: int | None = None) -> Iterator[tuple[int, str]]:
+    """Each paragraph, with the number of its first line."""
+    first = 0
     paragraph: list[str] = []
-    for line in lines:
-        if line.strip():
-            paragraph.append(line.strip())
-        elif paragraph:
-            yield " ".join(paragraph)
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if paragraph and (not text or len(paragraph) == max_lines):
+            yield first, " ".join(paragraph)
             paragraph = []
+        if text:
+            first = first if paragraph else number
+            paragraph.append(text)
     if paragraph:
-        yield " ".join(paragraph)
+        yield first, " ".join(paragraph)
 
 
 @dataclass(frozen=True, slots=True)

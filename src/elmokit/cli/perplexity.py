@@ -1,0 +1,153 @@
+"""The perplexity of several texts, each on its own and all together."""
+
+import json
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from ..data.config import Mode
+from ..data.sentences import SentenceMode, choose_mode, find_sentences
+from ..errors import InputError
+from ..text.normalize import normalize
+from .inputs import lines_shown
+from .report import say
+
+if TYPE_CHECKING:
+    from ..engine.likelihood import SentenceScore, Tally
+    from ..model import Elmo
+
+Facts: TypeAlias = dict[str, Any]
+_SAMPLED_LINES = 10_000
+
+
+def perplexities(
+    elmo: "Elmo", names: Sequence[str], mode: Mode, bar: bool, streams: int | None,
+    batch_size: int, file: IO[str] | None, quiet: bool,
+) -> Iterator[Facts]:  # fmt: skip
+    """The perplexity of each text as plain data, then that of all if there are several.
+
+    Args:
+        elmo: The model.
+        names: The texts; `-` is standard input.
+        mode: How sentences are found.
+        bar: Whether to show a progress bar.
+        streams: Lanes to read each text in; None for each sentence on its own.
+        batch_size: Sentences that run together, at most.
+        file: Where the scores of each sentence go, as JSON lines.
+        quiet: Whether not to say what "auto" chose.
+    """
+    from ..engine.likelihood import Tally
+
+    is_one = len(names) == 1
+    total, num_sentences, modes = Tally(), 0, set()
+    for name in names:
+        text = _Text(elmo, lines_shown(name, bar), mode)
+        if text.reason and not quiet:
+            say(f"{name}: --sentences {text.mode}: {text.reason}")
+        elmo.reset_state()  # each text stands alone
+        if streams is not None:
+            tally = _in_streams(text, streams)
+        else:
+            tally = Tally()
+            for score, row in _scores(text, batch_size):
+                if row["tokens"]:
+                    tally.add(score)
+                if file is not None:
+                    row = row if is_one else {"text": name, **row}
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        if not tally.num_tokens:
+            raise no_words(name)
+        yield _facts(name, tally, text.num_sentences, text.mode)
+        total.add(tally)
+        num_sentences += text.num_sentences
+        modes.add(text.mode)
+    if not is_one:
+        yield _facts(None, total, num_sentences, modes.pop() if len(modes) == 1 else "mixed")
+
+
+class _Text:
+    """The sentences of a text as tokens.
+
+    Args:
+        elmo: The model that reads it.
+        lines: Its lines.
+        mode: How sentences are found; "auto" looks at the first lines.
+    """
+
+    def __init__(self, elmo: "Elmo", lines: Iterable[str], mode: Mode) -> None:
+        self.elmo, self.reason = elmo, ""
+        self.lines = iter(lines)
+        self.num_sentences = 0
+        if mode == "auto":
+            sample = list(islice(self.lines, _SAMPLED_LINES))
+            choice = choose_mode(sample)
+            self.lines = chain(sample, self.lines)
+            mode, self.reason = choice.mode, choice.reason
+        self.mode: SentenceMode = mode
+
+    def sentences(self) -> Iterator[tuple[int, list[str]]]:
+        """The line number and the tokens of every sentence; counts those that have any."""
+        reader = self.elmo.reader
+        # Prepared corpora were normalised before they were split.
+        lines = (normalize(line, reader.normalization) for line in self.lines)
+        for number, sentence in find_sentences(lines, self.mode):
+            tokens = reader.tokens(sentence)
+            self.num_sentences += bool(tokens)
+            yield number, tokens
+
+
+def _scores(text: _Text, batch_size: int) -> Iterator[tuple["SentenceScore", Facts]]:
+    """The score of each sentence, and its row of the file of scores."""
+    numbers: deque[int] = deque()  # of sentences that were read ahead
+
+    def read() -> Iterator[list[str]]:
+        for number, tokens in text.sentences():
+            numbers.append(number)
+            yield tokens
+
+    for score in text.elmo.score_stream(read(), batch_size=batch_size):
+        is_blank = score.num_tokens == 1
+        yield (
+            score,
+            {
+                "line": numbers.popleft(),
+                "forward": 0.0 if is_blank else _number(score.forward),
+                "backward": 0.0 if is_blank else _number(score.backward),
+                "tokens": 0 if is_blank else score.num_tokens,
+            },
+        )
+
+
+def _in_streams(text: _Text, streams: int) -> "Tally":
+    from ..engine.likelihood import Tally
+
+    sentences = (tokens for _, tokens in text.sentences() if tokens)
+    found = text.elmo.perplexity(sentences, streams=streams)
+    forward, backward = (-math.log(value) * found.num_tokens for value in found[:2])
+    return Tally(forward, backward, found.num_tokens, found.num_unknown)
+
+
+def no_words(name: str) -> InputError:
+    """The error for a text without words."""
+    return InputError(f"{name}: the text has no words, so there is nothing to evaluate")
+
+
+def _facts(name: str | None, tally: "Tally", num_sentences: int, mode: str) -> Facts:
+    perplexity = tally.perplexity()
+    return {
+        "text": name,
+        "forward": _number(perplexity.forward),
+        "backward": _number(perplexity.backward),
+        "mean": _number(perplexity.mean),
+        "sentences": num_sentences,
+        "tokens": perplexity.num_tokens,
+        "unknown": perplexity.num_unknown / perplexity.num_tokens,
+        "mode": mode,
+    }
+
+
+def _number(value: float) -> float | None:
+    """JSON has no infinity and no NaN."""
+    return value if math.isfinite(value) else None
