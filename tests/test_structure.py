@@ -58,14 +58,6 @@ def test_nn_imports_torch_and_config_only() -> None:
         assert imported_parts(path) <= {"config"}, path
 
 
-def test_modules_stay_small() -> None:
-    lengths = {
-        str(path.relative_to(PACKAGE)): len(path.read_text(encoding="utf-8").splitlines())
-        for path in PACKAGE.rglob("*.py")
-    }
-    assert {name: n for name, n in lengths.items() if n > 300} == {}
-
-
 def modules_after(code: str) -> set[str]:
     """The modules that a fresh interpreter has loaded after running `code`."""
     code += "; import sys; print(*sys.modules)"
