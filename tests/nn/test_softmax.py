@@ -2,7 +2,8 @@
 
 import torch
 
-from elmokit.nn import Softmax
+from elmokit.nn import Softmax, softmax_loss
+from elmokit.nn.sampled import BLOCK_ROWS, BLOCK_WORDS
 
 
 def test_log_probabilities_of_all_words_sum_to_one() -> None:
@@ -17,3 +18,15 @@ def test_bias_alone_decides_at_a_zero_state() -> None:
     softmax.bias.data = torch.tensor([1.0, 2.0, 3.0])
     expected = torch.tensor([1.0, 2.0, 3.0]).log_softmax(0)
     torch.testing.assert_close(softmax(torch.zeros(4)), expected)
+
+
+def test_the_loss_is_the_same_without_gradients() -> None:
+    torch.manual_seed(0)
+    softmax = Softmax(2 * BLOCK_WORDS + 3, 4)
+    h = torch.randn(BLOCK_ROWS + 5, 4, dtype=torch.float64)
+    targets = torch.randint(0, len(softmax.bias), (len(h),))
+    weight, bias = softmax.weight.double(), torch.randn(len(softmax.bias)).double()
+    expected = -torch.log_softmax(h @ weight.t() + bias, dim=1).gather(1, targets[:, None]).sum()
+    torch.testing.assert_close(softmax_loss(h, targets, weight, bias), expected)
+    with torch.no_grad():
+        torch.testing.assert_close(softmax_loss(h, targets, weight, bias), expected)

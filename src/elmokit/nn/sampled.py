@@ -15,6 +15,9 @@ from .shapes import Float, Int
 CHUNK_VALUES, MIN_ROWS = 1 << 20, 256
 """Numbers in a chunk of h W (4 MB), but no fewer rows than would make products slow."""
 
+BLOCK_ROWS, BLOCK_WORDS = 1024, 2048
+"""Tokens and words of a product where no gradients are wanted; its result stays in the cache."""
+
 
 def softmax_loss(
     h: Float[Tensor, "N P"],
@@ -23,6 +26,8 @@ def softmax_loss(
     bias: Float[Tensor, " V"],
 ) -> Float[Tensor, ""]:
     """-Σ_n log p(targets[n] | h[n]) over the whole vocabulary."""
+    if not torch.is_grad_enabled():
+        return _value(h, targets, weight, bias)
     loss: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]
         h, weight, bias, None, targets, torch.is_grad_enabled()
     )
@@ -64,6 +69,20 @@ def sampled_softmax_loss(
         torch.is_grad_enabled(),
     )
     return loss
+
+
+def _value(h: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The loss without gradients: the products in blocks, at the rate of the largest ones."""
+    exact = torch.promote_types(h.dtype, torch.float32)
+    total = h.new_zeros((), dtype=exact)
+    for some, labels in zip(h.split(BLOCK_ROWS), targets.split(BLOCK_ROWS), strict=True):
+        log_sums = [
+            torch.addmm(b.to(h.dtype), some, w.t()).to(exact).logsumexp(dim=1)
+            for w, b in zip(weight.split(BLOCK_WORDS), bias.split(BLOCK_WORDS), strict=True)
+        ]
+        true = (some * embedding(labels, weight)).sum(dim=1).to(exact) + bias[labels].to(exact)
+        total += (torch.stack(log_sums).logsumexp(dim=0) - true).sum()
+    return total
 
 
 class _Loss(torch.autograd.Function):
