@@ -1,6 +1,7 @@
 """From a text to a model and back to old tools, by commands alone."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,57 @@ def test_info_tells_how_a_run_is_doing(run: Any, trained: Path) -> None:
     lines = (trained / "log.jsonl").read_text().splitlines()[:1]
     (trained / "log.jsonl").write_text(lines[0] + "\n{torn")
     shown = run("info", trained).stdout
-    assert "33% done: step 2" in shown and "--resume" in shown
+    assert "33% done: step 2" in shown
+    assert "from step 6" in shown and f"-o {trained} --resume" in " ".join(shown.split())
+
+
+def test_info_tells_what_would_be_resumed(run: Any, trained: Path) -> None:
+    (trained / "result.json").unlink()
+    shutil.rmtree(trained / "checkpoints" / "step-00000006")
+    shown = " ".join(run("info", trained).stdout.split())
+    assert "resumes from step 3" in shown and "the 3 steps after it would be repeated" in shown
+    (trained / "checkpoints" / "step-00000003" / "state.json").write_text("")
+    shown = " ".join(run("info", trained).stdout.split())
+    assert "cannot be resumed" in shown and "state.json is damaged" in shown
+    shutil.rmtree(trained / "checkpoints")
+    shown = " ".join(run("info", trained).stdout.split())
+    assert "no checkpoint yet: it would start at step 0" in shown
+
+
+def test_an_interrupted_run_prints_how_to_resume(
+    run: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt("step 7 is saved")
+
+    monkeypatch.setattr("elmokit.train.run.pretrain", stop)
+    arguments = ("pretrain", corpus, "-o", tmp_path / "my run", "--device", "cpu")
+    result = run(*arguments, code=130)
+    assert "nothing was learned yet; run the same command again" in result.stderr
+    (tmp_path / "my run").mkdir()
+    (tmp_path / "my run" / "run.json").write_text("{}")
+    last = run(*arguments, code=130).stderr.splitlines()[-1]
+    assert last == (
+        "elmokit: interrupted; step 7 is saved; resume with: elmokit pretrain "
+        f"{corpus} -o '{tmp_path}/my run' --resume --device cpu"
+    )
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    last = run(*arguments, code=130).stderr.splitlines()[-1]
+    assert "resume with: torchrun --nproc-per-node 2 -m elmokit pretrain" in last
+
+
+def test_a_run_starts_from_vectors(run: Any, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL)
+    (tmp_path / "vectors.txt").write_text("the 1 2\ncat 2 1\ndog 0 1\n배 1 1\n")
+    arguments = ("pretrain", corpus, "-o", tmp_path / "run", "--preset", "tiny")
+    arguments += ("--config", tmp_path / "small.toml", "--device", "cpu")
+    arguments += ("--set", "train.vector_steps=5")
+    refused = run(*arguments, "--vectors", tmp_path / "vectors.txt", "--from", "en", code=1)
+    assert "--from" in refused.stderr and not (tmp_path / "run").exists()
+    result = run(*arguments, "--vectors", tmp_path / "vectors.txt")
+    assert "fitting the token encoder to the vectors" in result.stderr
+    assert "evaluating all held-out text" in result.stderr
+    assert "static vectors of" in run("info", tmp_path / "run").stdout
 
 
 def test_a_run_goes_on_with_its_own_settings(run: Any, trained: Path, corpus: Path) -> None:

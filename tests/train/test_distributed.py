@@ -35,7 +35,12 @@ main()
 
 
 def start(
-    processes: int, corpus: Path, config: PretrainConfig, run: Path, program: tuple[str, ...]
+    processes: int,
+    corpus: Path,
+    config: PretrainConfig,
+    run: Path,
+    program: tuple[str, ...],
+    *options: str,
 ) -> subprocess.CompletedProcess[str]:
     path = run.with_suffix(".json")
     path.write_text(json.dumps(config.to_dict()))
@@ -45,13 +50,13 @@ def start(
         torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
         command = [sys.executable, "-m", *torchrun, *program]
     return subprocess.run(
-        [*command, *arguments, "--device", "cpu", "--resume"],
+        [*command, *arguments, "--device", "cpu", "--resume", *options],
         env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
     )  # fmt: skip
 
 
-def train(processes: int, corpus: Path, config: PretrainConfig, run: Path) -> None:
-    done = start(processes, corpus, config, run, ("-m", "elmokit"))
+def train(processes: int, corpus: Path, config: PretrainConfig, run: Path, *options: str) -> None:
+    done = start(processes, corpus, config, run, ("-m", "elmokit"), *options)
     assert done.returncode == 0, done.stderr
 
 
@@ -62,8 +67,12 @@ def test_two_processes_equal_one(
     config = config.override(
         f"data.reading={reading}", "train.dropout=0", "train.max_steps=8", "data.reset=0.3"
     )
-    train(1, corpus, config, tmp_path / "one")
-    train(2, corpus, config, tmp_path / "two")
+    options = ("--vectors", str(tmp_path / "vectors.txt")) if reading == "lanes" else ()
+    if options:
+        (tmp_path / "vectors.txt").write_text("bal 1 2 3\ndam 3 1 2\ngon 2 2 1\nkur 0 1 1\n")
+        config = config.override("train.vector_steps=9")
+    train(1, corpus, config, tmp_path / "one", *options)
+    train(2, corpus, config, tmp_path / "two", *options)
     rows = [[r["loss"] for r in read_log(tmp_path / n / "log.jsonl")] for n in ("one", "two")]
     np.testing.assert_allclose(*rows, rtol=1e-5)
     one, two = (Elmo.from_pretrained(tmp_path / n, device="cpu") for n in ("one", "two"))

@@ -20,9 +20,10 @@ from elmokit import Elmo
 from elmokit.data.corpus import Corpus
 from elmokit.errors import ElmoError
 from elmokit.train.config import DataConfig, PretrainConfig
+from elmokit.train.final import num_final_targets
 from elmokit.train.logs import read_log
 from elmokit.train.run import pretrain
-from elmokit.train.setup import fit_to_corpus, new_model, training_stream
+from elmokit.train.setup import fit_to_corpus, held_out_batches, new_model, training_stream
 
 
 def losses(run: Path) -> list[tuple[int, float]]:
@@ -86,7 +87,7 @@ def test_sentences_start_where_the_model_reads_them_better(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("elmokit.train.run.WARM_IF_BELOW", limit)
+    monkeypatch.setattr("elmokit.train.final.WARM_IF_BELOW", limit)
     elmo = pretrain(corpus, tmp_path, config.override("train.max_steps=6"))
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["valid_zero"] != result["valid_warm"]
@@ -182,14 +183,55 @@ def test_a_finished_run_can_go_on_with_a_larger_budget(
     assert losses(tmp_path / "run")[-1][0] == 15
 
 
-def test_a_time_budget_ends_the_run(corpus: Path, config: PretrainConfig, tmp_path: Path) -> None:
+def test_a_time_budget_ends_the_run(
+    corpus: Path, config: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = config.override(
         "train.max_steps=null", "train.max_minutes=0.02", "train.evaluate_every=1000000"
     )
+    targets = num_final_targets(
+        held_out_batches(Corpus.open(corpus).valid, 100_000), Corpus.open(corpus).valid
+    )
+    monkeypatch.setattr("elmokit.train.run.seconds_per_target", lambda *_: 0.5 / targets)
     pretrain(corpus, tmp_path / "run", config, device="cpu")
     rows = read_log(tmp_path / "run" / "log.jsonl")
-    assert rows[-1]["seconds"] >= 1.2 > rows[-2]["seconds"]
+    # Half a second of 1.2 is kept for the final evaluation.
+    assert rows[-1]["seconds"] >= 0.7 > rows[-2]["seconds"]
     assert rows[-1]["lr"] < max(row["lr"] for row in rows)
+
+
+def test_the_final_evaluation_takes_half_of_the_time_at_most(
+    corpus: Path, config: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmokit.train.run.seconds_per_target", lambda *_: 1e9)
+    config = config.override("train.max_steps=null", "train.max_minutes=0.01")
+    pretrain(corpus, tmp_path / "run", config, device="cpu")
+    seconds = [row["seconds"] for row in read_log(tmp_path / "run" / "log.jsonl")]
+    assert seconds[-1] >= 0.3 > seconds[-2]
+
+
+def test_evaluations_read_sentences_from_all_over_the_held_out_text(corpus: Path) -> None:
+    valid = Corpus.open(corpus).valid
+    some, every = held_out_batches(valid, 60), held_out_batches(valid, None)
+    assert 0 < int(some.lengths.sum()) <= 90 < int(every.lengths.sum()) == len(valid.tokens)
+    firsts = [valid[i].tolist() for i in range(3)]
+    sentences = [some.batch(rows).targets[0, :-1, i].tolist()
+                 for rows in some.epoch(0) for i in range(len(rows))]  # fmt: skip
+    assert firsts[0] in sentences and not all(first in sentences for first in firsts)
+
+
+def test_the_final_evaluation_shows_its_progress_and_reads_all_text(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    stages: list[tuple[str, float]] = []
+    sampled = config.override("train.evaluate_tokens=60", "train.max_steps=3")
+    pretrain(corpus, tmp_path, sampled, device="cpu", on_stage=lambda *at: stages.append(at))
+    shares = [share for name, share in stages if "held-out" in name]
+    assert shares == sorted(shares) and shares[-1] == 1 and len(shares) > 3
+    result = json.loads((tmp_path / "result.json").read_text())
+    valid = Corpus.open(corpus).valid
+    assert result["valid_tokens"] == len(valid.tokens) + len(valid) > result["sample_tokens"]
+    assert result["valid"] != result["valid_zero"]
 
 
 def test_mistakes_are_told(corpus: Path, config: PretrainConfig, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shlex
 import textwrap
 from typing import Any
 
@@ -29,7 +30,7 @@ def info_cli(
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts in words, for a table of two columns."""
-    run = _run_rows(facts["run"]) if "run" in facts else []
+    run = _run_rows(facts["source"], facts["run"]) if "run" in facts else []
     if "format" not in facts:  # a run that has no model yet
         return [("run", facts["source"]), *run]
     parameters = facts["parameters"]
@@ -53,7 +54,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _run_rows(run: dict[str, Any]) -> list[tuple[str, str]]:
+def _run_rows(source: str, run: dict[str, Any]) -> list[tuple[str, str]]:
     """How a pre-training run is doing."""
     done = "finished" if run["is_finished"] else f"{run['share']:.0%} done"
     left = (
@@ -77,9 +78,25 @@ def _run_rows(run: dict[str, Any]) -> list[tuple[str, str]]:
             ("perplexity", f"{best['forward']:.2f} forward, {best['backward']:.2f} backward, "
              f"{best['mean']:.2f} mean, held out, at step {best['step']:,}")
         )  # fmt: skip
-    if not run["is_finished"]:
-        rows.append(("to go on", f"elmokit pretrain {run['corpus']} -o RUN --resume"))
+    if run["vectors"]:
+        rows.append(("start", f"static vectors of {run['vectors']['source']}"))
+    if run["checkpoint_problem"]:
+        rows.append(("warning", f"cannot be resumed: {run['checkpoint_problem']}"))
+    elif not run["is_finished"]:
+        rows += _resume_rows(source, run)
     return rows
+
+
+def _resume_rows(source: str, run: dict[str, Any]) -> list[tuple[str, str]]:
+    """Where `--resume` would really continue."""
+    checkpoint = run["checkpoint"]
+    where = "no checkpoint yet: it would start at step 0"
+    if checkpoint is not None:
+        where = f"from step {checkpoint['step']:,}, {in_short(checkpoint['tokens'])} tokens"
+        if (later := run["step"] - checkpoint["step"]) > 0:
+            where += f"; the {later:,} steps after it would be repeated"
+    command = shlex.join(["elmokit", "pretrain", run["corpus"], "-o", source, "--resume"])
+    return [("resumes", where), ("to resume", command)]
 
 
 def _architecture_rows(encoder: dict[str, Any], lstm: dict[str, Any]) -> list[tuple[str, str]]:

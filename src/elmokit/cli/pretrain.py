@@ -2,7 +2,9 @@
 
 import math
 import os
+import shlex
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,8 +37,19 @@ Source = Annotated[
     str | None,
     typer.Option("--from", metavar="MODEL", help="Continue from a model in any published format."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")]
-Minutes = Annotated[float | None, typer.Option(help="Budget in minutes; the schedule fits it.")]
+Vectors = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Start from static word vectors: a GloVe, word2vec or fastText file, or kiwi for "
+        "the Korean vectors inside Kiwi. --resume does not need them.",
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue where the run stopped.")]
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="Budget in minutes, final evaluation included; the schedule fits it."),
+]
 Tokens = Annotated[float | None, typer.Option(help="Budget in tokens, such as 20e6.")]
 Board = Annotated[bool, typer.Option("--tensorboard", help="Write events for TensorBoard.")]
 
@@ -49,6 +62,7 @@ def pretrain_cli(
     config: ConfigFile = None,
     settings: Settings = None,
     source: Source = None,
+    vectors: Vectors = None,
     resume: Resume = False,
     max_minutes: Minutes = None,
     max_tokens: Tokens = None,
@@ -58,6 +72,9 @@ def pretrain_cli(
     verbose: Verbose = False,
 ) -> None:
     """Train a biLM on a prepared corpus; RUN is then a model like any other.
+
+    Checkpoints are written every few minutes. Ctrl-C and SIGTERM finish the step, write one more,
+    and print the command that resumes the run.
 
     Several processes: torchrun --nproc-per-node 2 -m elmokit pretrain DIR -o RUN
     """
@@ -77,16 +94,24 @@ def pretrain_cli(
     is_first = os.environ.get("RANK", "0") == "0"
     is_sampled = resolved.softmax.loss == "sampled"
     say_row = None if quiet or not is_first else partial(_say_row, is_sampled)
-    pretrain(
-        corpus,
-        run,
-        resolved,
-        source=source,
-        resume=resume,
-        device=device,
-        tensorboard=tensorboard,
-        on_row=say_row,
-    )
+    try:
+        pretrain(
+            corpus,
+            run,
+            resolved,
+            source=source,
+            vectors=vectors,
+            resume=resume,
+            device=device,
+            tensorboard=tensorboard,
+            on_row=say_row,
+            on_stage=_Stages() if is_first and not quiet else None,
+        )
+    except KeyboardInterrupt as e:
+        if not is_run(run):
+            raise KeyboardInterrupt("nothing was learned yet; run the same command again") from None
+        command = _resume_command(corpus, output, device, tensorboard)
+        raise KeyboardInterrupt(*e.args, f"resume with: {command}") from None
     if is_first:
         result = read_json(run / "result.json")["valid"]
         print(
@@ -106,6 +131,31 @@ def _resolve(saved: dict[str, Any] | None, preset: str, path: str | None) -> "Pr
     if path is not None:
         apply_file(values, path)
     return PretrainConfig.from_dict(values, path or preset)
+
+
+def _resume_command(corpus: str, run: str, device: str, tensorboard: bool) -> str:
+    """The command that continues a run as it was started; its settings are in run.json."""
+    processes = os.environ.get("WORLD_SIZE", "1")
+    start = f"torchrun --nproc-per-node {processes} -m elmokit" if processes != "1" else "elmokit"
+    options = ["--device", device] * (device != "auto") + ["--tensorboard"] * tensorboard
+    return f"{start} {shlex.join(['pretrain', corpus, '-o', run, '--resume', *options])}"
+
+
+class _Stages:
+    """Says how far the work before and after the steps is, every few seconds."""
+
+    SECONDS = 10.0
+
+    def __init__(self) -> None:
+        self.name, self.said_at = "", 0.0
+
+    def __call__(self, name: str, share: float) -> None:
+        now = time.monotonic()
+        if name == self.name and now - self.said_at < self.SECONDS:
+            return
+        say(name if name != self.name else f"{name}: {share:.0%}")
+        self.name, self.said_at = name, now
+        sys.stderr.flush()
 
 
 def _say_row(is_sampled: bool, row: dict[str, Any]) -> None:

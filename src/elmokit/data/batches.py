@@ -46,6 +46,11 @@ class SentenceBatches:
         self.sizes = np.maximum(1, batch_tokens // (np.arange(max_length + 1) + 1))
         self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
 
+    @property
+    def num_targets(self) -> int:
+        """Words that each direction predicts in an epoch, sentence ends included."""
+        return int(self.lengths.sum()) + len(self.lengths)
+
     def epoch(self, number: int) -> list[NDArray[np.int64]]:
         """The sentences of every batch of an epoch; without a seed, from short to long."""
         if self._plan[0] != number:

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: whole or not there, the last two kept.
+"""Checkpoints of a run: each whole or not there, the last two kept.
 
 RUN/checkpoints/step-00001000/
     state.safetensors    weights, optimiser, LSTM states of the lanes
@@ -6,23 +6,28 @@ RUN/checkpoints/step-00001000/
 """
 
 import json
+import logging
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ..errors import FormatError
-from ..io.files import read_json, whole_folder
+from ..errors import FileError, FormatError
+from ..io.files import whole_folder
 from .progress import Progress
+
+log = logging.getLogger(__name__)
 
 KEPT = 2
 _NAME = re.compile(r"step-(\d{8,})")
+_Read = TypeVar("_Read")
 
 
 class State(NamedTuple):
@@ -33,7 +38,7 @@ class State(NamedTuple):
 
 
 def save_state(folder: Path, state: State) -> None:
-    """Write a checkpoint into `folder`; it appears at once, and older ones go."""
+    """Write a checkpoint into `folder`, and remove all but the newest that are whole."""
     path = folder / f"step-{state.progress.step:08d}"
     with whole_folder(path) as temporary:
         weights = temporary / "state.safetensors"
@@ -43,17 +48,50 @@ def save_state(folder: Path, state: State) -> None:
         for file in temporary.iterdir():
             _to_disk(file)
     _to_disk(folder)
-    for old in _checkpoints(folder)[:-KEPT]:
+    paths = checkpoints(folder)
+    whole = [path for path in paths if _is_whole(path)]
+    for old in paths[: paths.index(whole[-KEPT])] if len(whole) >= KEPT else ():
         shutil.rmtree(old, ignore_errors=True)
 
 
 def load_state(folder: Path) -> State | None:
-    """The newest checkpoint that is whole; None if there is none."""
-    for path in reversed(_checkpoints(folder)):
+    """The newest checkpoint; None if there is none.
+
+    A damaged one is passed over, with a warning, for the one before it. One that cannot be opened,
+    or that a newer elmokit wrote, is an error: it may hold more than any other.
+
+    Raises:
+        FileError: A checkpoint cannot be opened.
+        FormatError: There are checkpoints, and all of them are damaged.
+    """
+    return _newest(folder, _read)
+
+
+def newest_progress(folder: Path) -> Progress | None:
+    """The progress of the checkpoint that `load_state` would load; it raises the same errors."""
+    return _newest(folder, _read_progress)
+
+
+def _newest(folder: Path, read: Callable[[Path], _Read]) -> _Read | None:
+    problems: list[FormatError] = []
+    for path in reversed(checkpoints(folder)):
         try:
-            return _read(path)
-        except (FormatError, OSError, SafetensorError):
+            found = read(path)
+        except FormatError as e:
+            problems.append(e)
             continue
+        except FileError:
+            raise
+        except OSError as e:
+            raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+        if problems:
+            log.warning("%s; going back to %s", problems[0], path.name)
+        return found
+    if problems:
+        raise FormatError(
+            f"{problems[0]}, and there is no other checkpoint to resume from; restore it from a "
+            "copy, or start again in a new folder"
+        )
     return None
 
 
@@ -78,17 +116,51 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
     optimizer.load_state_dict(state)
 
 
-def _checkpoints(folder: Path) -> list[Path]:
-    found = [p for p in folder.glob("step-*") if _NAME.fullmatch(p.name)]
-    return sorted(found, key=lambda p: int(p.name.removeprefix("step-")))
+def checkpoints(folder: Path) -> list[Path]:
+    """All checkpoints, whole or not, from the oldest to the newest."""
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+    except OSError as e:
+        raise FileError(f"{folder} cannot be read: {e.strerror or e}") from e
+    steps = sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+    return [folder / f"step-{step:08d}" for step in steps]
 
 
 def _read(path: Path) -> State:
-    values = read_json(path / "state.json")
+    progress = _read_progress(path)
     weights = path / "state.safetensors"
-    if weights.stat().st_size != values.get("bytes"):
-        raise FormatError(f"{weights} is torn")
-    return State(Progress.from_dict(values["progress"]), load_file(weights))
+    try:
+        return State(progress, load_file(weights))
+    except (SafetensorError, ValueError) as e:
+        raise FormatError(f"{weights} is damaged ({e})") from e
+
+
+def _read_progress(path: Path) -> Progress:
+    """The progress of a checkpoint whose files are all there and as long as they should be."""
+    try:
+        values = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        size = (path / "state.safetensors").stat().st_size
+        expected, progress = values["bytes"], dict(values["progress"])
+    except FileNotFoundError as e:
+        raise FormatError(f"{path} is incomplete: {Path(e.filename).name} is missing") from e
+    except (ValueError, TypeError, KeyError, RecursionError) as e:
+        raise FormatError(f"{path / 'state.json'} is damaged ({e})") from e
+    if size != expected:
+        raise FormatError(f"{path} is torn: state.safetensors has {size} of {expected} bytes")
+    try:
+        return Progress.from_dict(progress)
+    except FileError as e:
+        raise FileError(f"{path}: {e}") from e
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        _read_progress(path)
+    except (FormatError, OSError):
+        return False
+    return True
 
 
 def _to_disk(path: Path) -> None:

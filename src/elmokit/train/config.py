@@ -85,11 +85,15 @@ class TrainConfig(Config):
     """Evaluations without a better perplexity before the run ends; 0 for never."""
     log_every: int = 50
     checkpoint_every: int = 500
+    checkpoint_minutes: float = 5.0
+    """A checkpoint is also written when the last one is this old."""
     evaluate_every: int = 1000
     evaluate_tokens: int = 100_000
     """Held-out tokens of an evaluation during the run; the last one reads all."""
     softmax_steps: int = 500
     """Steps with the encoder frozen where a loaded model gets a new softmax."""
+    vector_steps: int = 3000
+    """Steps that fit the token encoder to static vectors, where a run starts from these."""
     precision: Precision = "float32"
     """`bfloat16` for the large products on GPUs."""
     seed: int = 1
@@ -99,9 +103,9 @@ class TrainConfig(Config):
         one_of("schedule", self.schedule, ("cosine", "linear", "flat", "constant"))
         one_of("precision", self.precision, ("float32", "bfloat16"))
         within(self, 1, _MANY, "accumulate", "log_every", "checkpoint_every", "evaluate_every")
-        within(self, 0, _MANY, "warmup_steps", "patience", "softmax_steps", "seed")
+        within(self, 0, _MANY, "warmup_steps", "patience", "softmax_steps", "vector_steps", "seed")
         within(self, 1, _MANY, "evaluate_tokens")
-        for name in ("lr", "clip_norm", "loss_scale"):
+        for name in ("lr", "clip_norm", "loss_scale", "checkpoint_minutes"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: expected a positive number")
         if not 0 < self.cooldown <= 1:

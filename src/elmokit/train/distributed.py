@@ -59,6 +59,11 @@ class World:
         dist.broadcast(shared, 0)
         return float(shared)
 
+    def agree_all(self, *facts: bool) -> tuple[bool, ...]:
+        """Which of some facts hold, as the first process sees them."""
+        bits = int(self.agree(sum(fact << i for i, fact in enumerate(facts))))
+        return tuple(bool(bits >> i & 1) for i in range(len(facts)))
+
     def wait(self) -> None:
         """Wait for the other processes."""
         if self.size > 1:

@@ -1,6 +1,7 @@
 """Held-out perplexity by the full softmax, sentence by sentence."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -23,8 +24,17 @@ def held_out_perplexity(
     batches: SentenceBatches,
     reader: BatchReader,
     start: BiLmState | None = None,
+    on_share: Callable[[float], None] | None = None,
 ) -> Perplexity:
-    """The perplexity of all sentences of `batches`, each from the state `start`, or from zero."""
+    """The perplexity of all sentences of `batches`, each from the state `start`, or from zero.
+
+    Args:
+        objective: The model.
+        batches: The sentences.
+        reader: Word ids to tensors.
+        start: One state, as a row.
+        on_share: Gets the share of the text that is done, from 0 to 1.
+    """
     sums, num_tokens = torch.zeros(2, dtype=torch.float64), 0
     was_training = objective.training
     objective.eval()
@@ -34,6 +44,8 @@ def held_out_perplexity(
             state = None if start is None else start.repeat(len(rows))
             sums += objective(*reader(batch), state).sums.cpu().double()
             num_tokens += batch.num_tokens
+            if on_share is not None:
+                on_share(num_tokens / batches.num_targets)
     objective.train(was_training)
     forward, backward = (sums / num_tokens).tolist()
     return Perplexity(_exp(forward), _exp(backward), _exp((forward + backward) / 2))

@@ -63,18 +63,25 @@ class Loop:
         self.gradient_norm = 0.0
         self.step_seconds = 0.0
         """Time spent on steps alone, without evaluations and saving."""
+        self.reserve = 0.0
+        """Seconds of a budget of minutes that are kept for what comes after the last step."""
         self._since = time.perf_counter()
 
     def run(self, after_step: Callable[[], None]) -> None:
         """Take steps until the budget is used up or `after_step` says that the run is done."""
         self._since = time.perf_counter()
         while not self.progress.is_done:
-            share = self.world.agree(self.progress.share(self.config.train))
+            share = self.world.agree(self.share)
             if share >= 1:
                 self.progress.is_done = True
                 return
             self.step(share)
             after_step()
+
+    @property
+    def share(self) -> float:
+        """The share of the budget that is used up; 1 or more at the end."""
+        return self.progress.share(self.config.train, self.reserve)
 
     def step(self, share: float) -> None:
         """One step of the optimiser, with `share` of the budget used up."""

@@ -55,7 +55,7 @@ class Objective(nn.Module):
                 the full sum.
             generator: Source of the dropout.
         """
-        x = self._encode(words)
+        x = self.encode(words)
         if state is None:
             state = BiLmState.zeros(self.bilm.config.lstm, inputs.shape[2], like=x)
         streams = [self._drop(embedding(rows, x), generator) for rows in inputs]
@@ -74,8 +74,8 @@ class Objective(nn.Module):
         c = torch.stack([torch.stack([after[d].c for after in ends]) for d in range(2)])
         return Losses(sums, BiLmState(h, c))
 
-    def _encode(self, words: TokenIds) -> Tensor:
-        """`TokenEncoder.forward` with the filters by tables."""
+    def encode(self, words: TokenIds) -> Tensor:
+        """x_k of each word: `TokenEncoder.forward` with the filters by tables."""
         encoder = self.bilm.encoder
         parts = []
         if encoder.words is not None:
@@ -141,14 +141,17 @@ class BatchReader:
     def __call__(self, batch: Batch) -> TensorBatch:
         """The tensors of a batch."""
         distinct, index = np.unique(batch.inputs, return_inverse=True)
-        ids = TokenIds(
-            None if self.characters is None else self._tensor(self.characters[distinct]),
-            None if self.words is None else self._tensor(self.words[distinct]),
-        )
         return TensorBatch(
-            ids,
+            self.token_ids(distinct),
             self._tensor(index.reshape(batch.inputs.shape)),
             self._tensor(self.rows[batch.targets]),
+        )
+
+    def token_ids(self, words: NDArray[np.integer]) -> TokenIds:
+        """What the token encoder reads of some words of the corpus."""
+        return TokenIds(
+            None if self.characters is None else self._tensor(self.characters[words]),
+            None if self.words is None else self._tensor(self.words[words]),
         )
 
     def samples(self, samples: Samples) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from ..errors import FormatError
+from ..errors import FileError
 from .config import TrainConfig
 
 
@@ -41,22 +41,28 @@ class Progress:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Progress":
-        """What `to_dict` gave."""
-        names = {f.name for f in fields(cls)}
-        if values.keys() != names:
-            odd = sorted(values.keys() ^ names)
-            raise FormatError(f"progress: unexpected or missing fields {', '.join(odd)}")
+        """What `to_dict` gave, perhaps in an older version, which knew fewer fields."""
+        unknown = sorted(values.keys() - {f.name for f in fields(cls)})
+        if unknown:
+            raise FileError(
+                f"written by a newer elmokit ({', '.join(unknown)}); upgrade to resume it"
+            )
         return cls(**values)
 
-    def share(self, config: TrainConfig) -> float:
-        """The share of the budget that is used up; 1 or more at the end."""
+    def share(self, config: TrainConfig, reserve: float = 0.0) -> float:
+        """The share of the budget that is used up; 1 or more at the end.
+
+        Args:
+            config: Has the budget.
+            reserve: Seconds of `max_minutes` that are kept for what comes after the last step.
+        """
         shares = [
             done / limit
             for done, limit in (
                 (self.epochs, config.epochs),
                 (self.step, config.max_steps),
                 (self.tokens, config.max_tokens),
-                (self.seconds / 60, config.max_minutes),
+                ((self.seconds + reserve) / 60, config.max_minutes),
             )
             if limit is not None
         ]

@@ -1,32 +1,37 @@
 """Pre-training from a prepared corpus to a folder that `Elmo.from_pretrained` reads.
 
 RUN/
-    run.json                             the resolved configuration and the corpus
+    run.json                             the resolved configuration, the corpus, the start
     log.jsonl, curve.png                 how it went
-    checkpoints/                         to go on from
+    checkpoints/                         to resume from
     config.json, model.safetensors, …    the best model so far
+    README.md                            its model card
+    result.json                          perplexity of all held-out text, at the end
 """
 
 import logging
 import os
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..config import StateMode
 from ..data.corpus import Corpus
 from ..errors import ConfigError, FileError
 from ..io.files import read_json, whole_file, write_json
 from ..io.lock import locked
 from ..model import Elmo
-from ..nn import BiLmState
-from .checkpoint import load_state, save_state
+from .card import write_card
+from .checkpoint import checkpoints, load_state, save_state
 from .config import PretrainConfig
 from .curve import draw_curve
 from .distributed import World, world
-from .evaluate import Perplexity, held_out_perplexity
+from .evaluate import held_out_perplexity
+from .final import final_evaluation, num_final_targets, seconds_per_target
+from .interrupts import Interrupts, interrupts
 from .logs import RunLog, read_log
 from .loop import Loop, Row
 from .objective import Objective
@@ -39,15 +44,10 @@ from .setup import (
     new_model,
     training_stream,
 )
+from .start_vectors import StartVectors, read_start_vectors, start_from_vectors
 from .status import is_run
 
 log = logging.getLogger(__name__)
-
-WARM_UP_SENTENCES = 200
-"""Sentences from which the warm state comes."""
-
-WARM_IF_BELOW = 0.99
-"""Share of the perplexity from zero that the warm state must be below to become the default."""
 
 
 def pretrain(
@@ -56,32 +56,43 @@ def pretrain(
     config: PretrainConfig | None = None,
     *,
     source: str | None = None,
+    vectors: str | os.PathLike[str] | None = None,
     resume: bool = False,
     device: str | None = None,
     tensorboard: bool = False,
     on_row: Callable[[Row], None] | None = None,
+    on_stage: Callable[[str, float], None] | None = None,
 ) -> Elmo:
     """Train a biLM on a prepared corpus; returns the best model, which is in `out`, too.
+
+    Ctrl-C and SIGTERM end the run after the step with a checkpoint and a KeyboardInterrupt.
 
     Args:
         corpus: Folder that `elmokit prepare` made.
         out: Folder of the run.
         config: The run; by default the preset `small`.
         source: A model to continue from, in any published format, instead of random weights.
-        resume: Go on where the run in `out` stopped, if there is one.
+        vectors: Static word vectors to start from: a GloVe, word2vec or fastText file, or `kiwi`
+            for those of Kiwi's own language model. A run that resumes does not need them.
+        resume: Continue where the run in `out` stopped, if there is one.
         device: Any torch device; by default a GPU if there is one.
         tensorboard: Write events for TensorBoard, too.
         on_row: Gets every logged step.
+        on_stage: Gets the name of what is done before or after the steps, and the share of it that
+            is done.
     """
+    if source is not None and vectors is not None:
+        raise ConfigError("vectors are the start of a new model; they cannot go with --from")
     folder = Path(out)
     opened = Corpus.open(corpus)
     if not len(opened.train) or not len(opened.valid):
         raise ConfigError(f"{corpus}: no held-out text; prepare it with --valid or more lines")
     config = fit_to_corpus(config or PRESETS["small"], opened)
-    with world(device) as here, ExitStack() as stack:
-        run = _Run(folder, opened, config, source, resume, here, tensorboard, on_row)
-        run.start(stack)
-        run.loop.run(run.after_step)
+    with interrupts() as signals, world(device) as here, ExitStack() as stack:
+        run = _Run(folder, opened, config, source, resume, here, on_row, on_stage, signals)
+        run.start(stack, None if vectors is None else os.fspath(vectors), tensorboard)
+        with signals.deferred():
+            run.loop.run(run.after_step)
         run.finish()
     return Elmo.from_pretrained(folder, device=device)
 
@@ -97,29 +108,32 @@ class _Run:
         source: str | None,
         resume: bool,
         here: World,
-        tensorboard: bool,
         on_row: Callable[[Row], None] | None,
+        on_stage: Callable[[str, float], None] | None,
+        signals: Interrupts,
     ) -> None:
-        self.folder, self.corpus, self.world, self.on_row = folder, corpus, here, on_row
-        self.tensorboard = tensorboard
-        has_run = is_run(folder)
-        if has_run and not resume:
-            raise FileError(f"{folder} holds a run already; go on with --resume, or choose another")
+        self.folder, self.corpus, self.world, self.signals = folder, corpus, here, signals
+        self.on_row, self.on_stage = on_row, on_stage
+        self.checkpoints = folder / "checkpoints"
+        if is_run(folder) and not resume:
+            raise FileError(f"{folder} already holds a run; use --resume, or choose another folder")
         self.elmo, is_new_softmax = (
             loaded_model(source, corpus, config.train.seed)
             if source is not None
             else (new_model(config, corpus), False)
         )
-        config = replace(config, model=self.elmo.config)
-        self.facts = {
+        self.config = config = replace(config, model=self.elmo.config)
+        self.facts: dict[str, Any] = {
             "corpus": str(corpus.folder.resolve()),
             "fingerprint": corpus.info.fingerprint,
             "source": source,
+            "vectors": None,
+            "has_checkpoint": False,
             "config": config.to_dict(),
         }
-        if has_run:
-            self._check(read_json(folder / "run.json"))
-        self.config = config
+        self.before = read_json(folder / "run.json") if is_run(folder) else None
+        if self.before is not None:
+            self._check(self.before)
         assert self.elmo.softmax is not None
         objective = Objective(self.elmo.bilm, self.elmo.softmax, config.train.dropout)
         self.reader = batch_reader(self.elmo, corpus, here.device)
@@ -134,27 +148,45 @@ class _Run:
         )
         self.held_out = held_out_batches(corpus.valid, config.train.evaluate_tokens)
 
-    def start(self, stack: ExitStack) -> None:
-        """Restore what is there; open the log; let no other run write here for as long."""
+    def start(self, stack: ExitStack, vectors: str | None, tensorboard: bool) -> None:
+        """Restore what is there, or begin; open the log; let no other run write here for as long.
+
+        Args:
+            stack: Closes what is opened here.
+            vectors: Static vectors to begin with.
+            tensorboard: Write events for TensorBoard, too.
+        """
+        start_vectors = self._read_vectors(vectors)  # what fails leaves no folder behind
+        self.world.wait()  # until all have seen the folder as it was
         if self.world.is_first:
             self.folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(self.folder / ".lock", self.folder))
-        state = load_state(self.folder / "checkpoints")
+        state = load_state(self.checkpoints)
+        self.world.wait()
         if state is not None:
             self.loop.restore(state)
             self.loop.progress.is_done = False  # the budget may be larger now
-            log.info("going on from step %d", state.progress.step)
+            self.facts["has_checkpoint"] = True
+            log.info("resuming from step %d", state.progress.step)
+        elif self.before is not None:
+            self._check_new(self.before)
+        self._write_facts()
+        if state is None and start_vectors is not None:
+            self._fit(start_vectors)
+        self._saved_at = time.monotonic()
+        self._num_final = num_final_targets(self.held_out, self.corpus.valid)
+        if self.config.train.max_minutes is not None:
+            pace = seconds_per_target(self.loop.objective, self.reader, self.corpus.valid)
+            self.loop.reserve = self._capped(pace * self._num_final)
         if self.world.is_first:
-            with whole_file(self.folder / "run.json") as temporary:
-                write_json(temporary, self.facts)
-            self.log = RunLog(self.folder, self.loop.progress.step, self.tensorboard)
+            self.log = RunLog(self.folder, self.loop.progress.step, tensorboard)
             stack.callback(self.log.close)
             self._last = (self.loop.progress.tokens, self.loop.step_seconds)
 
     def after_step(self) -> None:
         """Evaluate, log and save where it is time."""
         config, progress = self.config.train, self.loop.progress
-        is_last = progress.share(config) >= 1
+        is_last = self.loop.share >= 1
         is_evaluated = is_last or progress.step % config.evaluate_every == 0
         row: Row | None = None
         if is_evaluated or progress.step % config.log_every == 0:
@@ -165,13 +197,14 @@ class _Run:
         if row is not None and self.world.is_first:
             self._write(row)
         is_tired = 0 < config.patience <= progress.since_best
-        progress.is_done = bool(self.world.agree(is_last or is_tired))
-        if progress.is_done or progress.step % config.checkpoint_every == 0:
-            state = self.loop.save()
-            if self.world.is_first:
-                save_state(self.folder / "checkpoints", state)
-                if progress.best is None:
-                    self._export()
+        is_old = time.monotonic() - self._saved_at >= 60 * config.checkpoint_minutes
+        progress.is_done, is_old, is_stopped = self.world.agree_all(
+            is_last or is_tired, is_old, self.signals.is_requested
+        )
+        if progress.is_done or is_old or is_stopped or progress.step % config.checkpoint_every == 0:
+            self._save()
+        if is_stopped and not progress.is_done:
+            raise KeyboardInterrupt(f"step {progress.step:,} is saved")
 
     def finish(self) -> None:
         """The last words: perplexity of all held-out text, the warm state, the curve."""
@@ -179,51 +212,95 @@ class _Run:
             self.world.wait()
             return
         best = Elmo.from_pretrained(self.folder, device=str(self.world.device))
-        sentences, words = self.corpus.train, self.corpus.words
-        count = min(WARM_UP_SENTENCES, len(sentences))
-        best.warm_up([words[i] for i in sentences[k]] for k in range(count))
-        perplexities = self._final(best)
-        # Sentences start from zero unless the model is lost there.
-        is_lost = perplexities["warm"].mean < WARM_IF_BELOW * perplexities["zero"].mean
-        state: StateMode = "warm" if is_lost else "zero"
-        best.config = replace(best.config, state=state)
+        on_share = self._stage("evaluating all held-out text")
+        result = final_evaluation(best, self.corpus, self.held_out, self.reader, on_share)
+        best.config = replace(best.config, state=result["state"])
         best.save_pretrained(self.folder)
         with whole_file(self.folder / "result.json") as temporary:
-            values = {"valid": perplexities[state]._asdict(), "state": state}
-            values |= {f"valid_{name}": p._asdict() for name, p in perplexities.items()}
-            write_json(temporary, values | {"best": self.loop.progress.best} | self._counts())
+            write_json(temporary, result | {"best": self.loop.progress.best} | self._counts())
+        write_card(self.folder, self.facts, self.corpus, self._counts(), result["valid"])
         self._draw()
         self.world.wait()
 
-    def _final(self, best: Elmo) -> dict[StateMode, Perplexity]:
-        """The perplexity of all held-out text, by the state in which sentences start."""
-        assert best.softmax is not None and best.warm_h is not None and best.warm_c is not None
-        objective = Objective(best.bilm, best.softmax)
-        batches = held_out_batches(self.corpus.valid, None)
-        warm = BiLmState(best.warm_h, best.warm_c)
-        return {
-            "zero": held_out_perplexity(objective, batches, self.reader),
-            "warm": held_out_perplexity(objective, batches, self.reader, warm),
-        }
+    def _read_vectors(self, vectors: str | None) -> StartVectors | None:
+        """The vectors that this run starts from, unless it started long ago."""
+        recorded = (self.before or {}).get("vectors")
+        if self.before is not None:
+            known = None if recorded is None else recorded["source"]
+            if vectors is not None and vectors != known:
+                raise ConfigError(
+                    f"{self.folder} started from {known or 'random weights'}, not from {vectors}; "
+                    "resume it without --vectors, or start in a new folder"
+                )
+            vectors = known
+        self.facts["vectors"] = recorded or (vectors and {"source": vectors})
+        if vectors is None or checkpoints(self.checkpoints):
+            return None
+        train, width = self.config.train, self.config.model.lstm.projection_dim
+        on_share = self._stage(f"reading the vectors of {vectors}")
+        return read_start_vectors(vectors, self.corpus, width, train.seed, on_share)
+
+    def _fit(self, vectors: StartVectors) -> None:
+        """Start from static vectors, and keep that: `--resume` must not need them."""
+        train = self.config.train
+        facts = start_from_vectors(
+            self.elmo,
+            vectors,
+            self.corpus,
+            self.reader,
+            steps=train.vector_steps,
+            seed=train.seed,
+            on_share=self._stage("fitting the token encoder to the vectors"),
+        )
+        self.facts["vectors"] = facts.to_dict()
+        self._save()
+
+    def _save(self) -> None:
+        """Write a checkpoint; all processes call it together."""
+        state = self.loop.save()
+        self._saved_at = time.monotonic()
+        if not self.world.is_first:
+            return
+        save_state(self.checkpoints, state)
+        if not self.facts["has_checkpoint"]:
+            self.facts["has_checkpoint"] = True
+            self._write_facts()
+        if self.loop.progress.best is None:
+            self._export()
 
     def _check(self, before: dict[str, Any]) -> None:
-        """A run goes on with its own text and model; its budget may change."""
+        """A run resumes with its own text and model; its budget may change."""
         if before["fingerprint"] != self.facts["fingerprint"]:
             raise ConfigError(
-                f"{self.folder} was trained on {before['corpus']}, whose text is another; "
+                f"{self.folder} was trained on {before['corpus']}, which has other text; "
                 "resume with that corpus, or start in a new folder"
             )
         for section in ("model", "data", "softmax"):
-            old, new = before["config"][section], self.facts["config"][section]  # type: ignore[index]
+            old, new = before["config"][section], self.facts["config"][section]
             if PretrainConfig.from_dict({section: old}) != PretrainConfig.from_dict({section: new}):
                 raise ConfigError(
                     f"{self.folder}: the run has other settings of {section}; resume without "
                     "changing them (they are in run.json), or start in a new folder"
                 )
 
+    def _check_new(self, before: dict[str, Any]) -> None:
+        """Only a run that never wrote a checkpoint may begin at step 0 again."""
+        steps = [row["step"] for row in read_log(self.folder / "log.jsonl")]
+        # Runs of before November 2026 do not record it.
+        was_due = max(steps, default=0) >= before["config"]["train"]["checkpoint_every"]
+        if before.get("has_checkpoint", was_due):
+            raise FileError(
+                f"{self.checkpoints}: the checkpoints of this run are gone; restore them from a "
+                "copy, or start again in a new folder"
+            )
+        log.warning("%s has no checkpoint yet: starting at step 0", self.folder)
+
     def _evaluate(self) -> Row:
-        progress = self.loop.progress
+        progress, start = self.loop.progress, time.perf_counter()
         perplexity = held_out_perplexity(self.loop.objective, self.held_out, self.reader)
+        if self.loop.reserve:
+            pace = (time.perf_counter() - start) / self.held_out.num_targets
+            self.loop.reserve = self._capped(pace * self._num_final)
         if progress.best is None or perplexity.mean < progress.best:
             progress.best, progress.since_best = perplexity.mean, 0
             self._export()
@@ -231,15 +308,25 @@ class _Run:
             progress.since_best += 1
         return {f"valid_{name}": value for name, value in perplexity._asdict().items()}
 
+    def _capped(self, seconds: float) -> float:
+        """Time for the end of the run, but no more than half of a budget of minutes."""
+        return min(seconds, 30 * (self.config.train.max_minutes or 0.0))
+
     def _export(self) -> None:
         """Write the weights as they are now as the run's model."""
         self.elmo.save_pretrained(self.folder)
+        write_card(self.folder, self.facts, self.corpus, self._counts())
+
+    def _write_facts(self) -> None:
+        if self.world.is_first:
+            with whole_file(self.folder / "run.json") as temporary:
+                write_json(temporary, self.facts)
 
     def _write(self, row: Row) -> None:
         progress = self.loop.progress
         tokens, seconds = progress.tokens - self._last[0], self.loop.step_seconds - self._last[1]
         self._last = (progress.tokens, self.loop.step_seconds)
-        share = min(1.0, progress.share(self.config.train))
+        share = min(1.0, self.loop.share)
         row["share"] = round(share, 5)
         row["tokens_per_s"] = round(tokens / max(seconds, 1e-9), 1)
         row["eta_seconds"] = round(progress.seconds * (1 - share) / max(share, 1e-9))
@@ -258,3 +345,6 @@ class _Run:
     def _counts(self) -> Row:
         progress = self.loop.progress
         return {"step": progress.step, "tokens": progress.tokens, "seconds": progress.seconds}
+
+    def _stage(self, name: str) -> Callable[[float], None] | None:
+        return self.on_stage and partial(self.on_stage, name)

@@ -144,10 +144,11 @@ def training_stream(
 
 
 def held_out_batches(sentences: Sentences, max_tokens: int | None) -> SentenceBatches:
-    """The held-out text, or its first sentences, whole and in batches."""
-    if max_tokens is not None:
-        last = int(np.searchsorted(sentences.offsets, max_tokens, side="right")) - 1
-        end = max(1, last) + 1
-        sentences = Sentences(sentences.tokens, sentences.offsets[:end])
+    """The held-out text, or sentences from everywhere in it, whole and in batches."""
+    if max_tokens is not None and len(sentences.tokens) > max_tokens:
+        every = -(-len(sentences.tokens) // max_tokens)
+        chosen = [sentences[i] for i in range(0, len(sentences), every)]
+        offsets = np.cumsum([0, *map(len, chosen)])
+        sentences = Sentences(np.concatenate(chosen), offsets)
     longest = max(1, int(sentences.lengths.max()))
     return SentenceBatches(sentences, 4096, longest, seed=None)

@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from ..errors import FileError, FormatError
 from ..io.files import read_json
+from .checkpoint import newest_progress
 from .logs import read_log
 
 
@@ -32,10 +34,21 @@ def run_status(folder: Path) -> dict[str, Any]:
         "tokens_per_s": last.get("tokens_per_s"),
         "loss": last.get("loss"),
         "is_sampled": facts["config"]["softmax"]["loss"] == "sampled",
-        "last_checkpoint": max((p.name for p in folder.glob("checkpoints/step-*")), default=None),
+        "vectors": facts.get("vectors"),
+        **_checkpoint(folder / "checkpoints"),
         "best": best
         and {
             "step": best["step"],
             **{k.removeprefix("valid_"): v for k, v in best.items() if k.startswith("valid_")},
         },
     }
+
+
+def _checkpoint(folder: Path) -> dict[str, Any]:
+    """Where `--resume` would continue, or why it cannot."""
+    try:
+        progress = newest_progress(folder)
+    except (FileError, FormatError) as e:
+        return {"checkpoint": None, "checkpoint_problem": str(e)}
+    found = progress and {"step": progress.step, "tokens": progress.tokens}
+    return {"checkpoint": found, "checkpoint_problem": None}

@@ -1,0 +1,194 @@
+"""What a run resumes from: nothing is lost to a damaged, unreadable or older checkpoint."""
+
+import hashlib
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strategies import assert_refused
+
+from elmokit.data.config import PrepareConfig
+from elmokit.data.prepare import prepare
+from elmokit.errors import FileError, FormatError
+from elmokit.train import checkpoint as checkpoint_module
+from elmokit.train.checkpoint import State, checkpoints, load_state, save_state
+from elmokit.train.config import PretrainConfig
+from elmokit.train.logs import read_log
+from elmokit.train.progress import Progress
+from elmokit.train.run import pretrain
+from elmokit.train.status import run_status
+
+OLD_RUN = Path(__file__).parent / "old_run"
+
+
+@pytest.fixture
+def run(corpus: Path, config: PretrainConfig, tmp_path: Path) -> Path:
+    """A run with checkpoints at steps 5 and 10."""
+    pretrain(corpus, tmp_path / "run", config.override("train.max_steps=10"), device="cpu")
+    return tmp_path / "run"
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def change_progress(run: Path, step: int, **changes: Any) -> None:
+    path = run / "checkpoints" / f"step-{step:08d}" / "state.json"
+    values = json.loads(path.read_text())
+    values["progress"] |= changes
+    path.write_text(json.dumps(values))
+
+
+def tear(run: Path, step: int) -> None:
+    weights = run / "checkpoints" / f"step-{step:08d}" / "state.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+
+def refuse_to_resume(corpus: Path, run: Path, config: PretrainConfig, *mentions: str) -> None:
+    before = contents(run)
+    longer = config.override("train.max_steps=20")
+    assert_refused(lambda: pretrain(corpus, run, longer, device="cpu", resume=True), *mentions)
+    assert contents(run) == before
+
+
+def test_checkpoints_are_also_written_by_time(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    often = config.override(
+        "train.checkpoint_every=1000", "train.checkpoint_minutes=1e-9", "train.max_steps=4"
+    )
+    pretrain(corpus, tmp_path, often, device="cpu")
+    assert [path.name for path in checkpoints(tmp_path / "checkpoints")] == [
+        "step-00000003",
+        "step-00000004",
+    ]
+
+
+def test_damaged_checkpoints_stop_the_run_and_change_nothing(
+    corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    tear(run, 5)
+    tear(run, 10)
+    refuse_to_resume(corpus, run, config, "torn", "new folder")
+    for path in checkpoints(run / "checkpoints"):
+        (path / "state.json").write_text("{")
+    refuse_to_resume(corpus, run, config, "state.json", "damaged")
+    for path in checkpoints(run / "checkpoints"):
+        (path / "state.json").unlink()
+    refuse_to_resume(corpus, run, config, "state.json is missing")
+
+
+def test_checkpoints_that_are_gone_stop_the_run_and_change_nothing(
+    corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    shutil.rmtree(run / "checkpoints")
+    refuse_to_resume(corpus, run, config, "are gone", "copy")
+    facts = json.loads((run / "run.json").read_text())
+    del facts["has_checkpoint"]  # as an older version wrote it
+    (run / "run.json").write_text(json.dumps(facts))
+    refuse_to_resume(corpus, run, config, "are gone")
+
+
+def test_a_checkpoint_of_a_newer_version_stops_the_run_and_changes_nothing(
+    corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    change_progress(run, 10, warp_factor=9)  # step 5 is whole, but older
+    refuse_to_resume(corpus, run, config, "step-00000010", "newer elmokit", "warp_factor")
+
+
+def test_a_checkpoint_that_may_not_be_read_stops_the_run_and_changes_nothing(
+    corpus: Path, config: PretrainConfig, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(checkpoint_module, "load_file", denied)
+    refuse_to_resume(corpus, run, config, "step-00000010", "Permission denied")
+
+
+def test_a_torn_checkpoint_is_passed_over_with_a_warning(
+    corpus: Path, config: PretrainConfig, run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tear(run, 10)
+    assert run_status(run)["checkpoint"]["step"] == 5
+    pretrain(corpus, run, config.override("train.max_steps=12"), device="cpu", resume=True)
+    assert "torn" in caplog.text and "going back to step-00000005" in caplog.text
+    assert [row["step"] for row in read_log(run / "log.jsonl")] == list(range(1, 13))
+
+
+def test_only_whole_checkpoints_count_as_kept(tmp_path: Path) -> None:
+    for step in (1, 2, 3, 4):
+        save_state(tmp_path, State(Progress(step=step), {}))
+        if step == 3:
+            tear_folder = tmp_path / "step-00000003" / "state.json"
+            tear_folder.write_text("{")
+    assert [path.name[-1] for path in checkpoints(tmp_path)] == ["2", "3", "4"]
+    save_state(tmp_path, State(Progress(step=5), {}))
+    assert [path.name[-1] for path in checkpoints(tmp_path)] == ["4", "5"]
+    state = load_state(tmp_path)
+    assert state is not None and state.progress.step == 5
+
+
+def test_a_folder_that_may_not_be_read_is_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load_state(tmp_path / "nowhere") is None
+
+    def denied(path: Path) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", denied)
+    with pytest.raises(FileError, match="Permission denied"):
+        load_state(tmp_path)
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_again_and_says_so(
+    corpus: Path, config: PretrainConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def die(row: dict[str, Any]) -> None:
+        if row["step"] == 3:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        pretrain(corpus, tmp_path, config, device="cpu", on_row=die)
+    assert run_status(tmp_path)["checkpoint"] is None
+    caplog.set_level(logging.WARNING)
+    pretrain(corpus, tmp_path, config, device="cpu", resume=True)
+    assert "starting at step 0" in caplog.text
+    assert [row["step"] for row in read_log(tmp_path / "log.jsonl")] == list(range(1, 13))
+
+
+def test_progress_of_an_older_version_gets_defaults() -> None:
+    assert Progress.from_dict({"step": 3, "tokens": 5}) == Progress(step=3, tokens=5)
+
+
+def test_a_run_of_an_older_version_resumes(tmp_path: Path) -> None:
+    """`old_run` was written by elmokit 0.1.0 of November 2026, at commit 1359c67."""
+    reading = PrepareConfig(tokenizer="whitespace", sentences="lines", valid_fraction=0.1)
+    prepare([OLD_RUN / "text.txt"], tmp_path / "corpus", reading, workers=1)
+    run = tmp_path / "run"
+    shutil.copytree(OLD_RUN / "run", run)
+    status = run_status(run)
+    assert status["checkpoint"] == {"step": 6, "tokens": 120}
+    saved = json.loads((run / "run.json").read_text())["config"]
+    config = PretrainConfig.from_dict(saved).override("train.max_steps=9")
+    pretrain(tmp_path / "corpus", run, config, device="cpu", resume=True)
+    rows = read_log(run / "log.jsonl")
+    assert [row["step"] for row in rows] == list(range(1, 10))
+    assert rows[:6] == read_log(OLD_RUN / "run" / "log.jsonl")
+
+
+def test_status_says_why_a_run_cannot_be_resumed(run: Path) -> None:
+    tear(run, 5)
+    tear(run, 10)
+    status = run_status(run)
+    assert status["checkpoint"] is None and "torn" in status["checkpoint_problem"]
+    with pytest.raises(FormatError):
+        load_state(run / "checkpoints")
