@@ -43,16 +43,21 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def train(corpus: Path, config: PretrainConfig, out: Path, budget: str) -> dict[str, Any]:
+VECTORS = "static vectors"
+
+
+def train(
+    corpus: Path, config: PretrainConfig, out: Path, budget: str, vectors: str | None = None
+) -> dict[str, Any]:
     """One run; what it reached."""
     config = config.override(
         budget, "train.epochs=null", "train.evaluate_every=1000000",
         "train.checkpoint_every=1000000", "train.log_every=100",
     )  # fmt: skip
-    pretrain(corpus, out, config, device="cpu")
+    pretrain(corpus, out, config, vectors=vectors, device="cpu")
     result = json.loads((out / "result.json").read_text(encoding="utf-8"))
     counts = {name: result[name] for name in ("tokens", "step", "seconds")}
-    return counts | result["valid_zero"]
+    return counts | result["valid"]
 
 
 def main() -> None:
@@ -65,6 +70,8 @@ def main() -> None:
     parser.add_argument("--variants", default="default,bilm-tf")
     parser.add_argument("--add", action="append", default=[], metavar="NAME:SETTINGS",
                         help="one more variant, such as 'lr 4e-3:train.lr=4e-3'")  # fmt: skip
+    parser.add_argument("--vectors", metavar="FILE",
+                        help="also the default with a start from static vectors")  # fmt: skip
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--ngram", action="store_true", help="also the 5-gram")
     args = parser.parse_args()
@@ -73,6 +80,8 @@ def main() -> None:
     for text in args.add:
         name, _, settings = text.partition(":")
         variants[name] = tuple(settings.split())
+    if args.vectors:
+        variants[VECTORS] = ()
     minutes, tokens = args.minutes, args.tokens
     budget = f"train.max_tokens={tokens}" if tokens else f"train.max_minutes={minutes}"
     args.output.mkdir(parents=True, exist_ok=True)
@@ -81,7 +90,7 @@ def main() -> None:
         config = PRESETS[args.preset].override(*settings)
         run = args.output / f"{number}-{name.replace(' ', '-')}"
         row = {"variant": name, "preset": args.preset, "budget": budget}
-        row |= train(args.corpus, config, run, budget)
+        row |= train(args.corpus, config, run, budget, args.vectors if name == VECTORS else None)
         num_read = num_read or row["tokens"]
         show(row, args.output)
     if args.ngram:
