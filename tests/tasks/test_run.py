@@ -59,7 +59,7 @@ def test_folder_and_summary(data: dict[str, Path], tmp_path: Path) -> None:
     weights = json.loads((tmp_path / "run" / "weights.json").read_text())
     assert weights["seed-2"].keys() == {"input", "output"}
     assert (tmp_path / "run" / "weights.png").read_bytes()[:4] == b"\x89PNG"
-    assert_refused(lambda: start(data, tmp_path / "run", config), "holds a run already", "--resume")
+    assert_refused(lambda: start(data, tmp_path / "run", config), "already holds a run", "--resume")
 
 
 @pytest.mark.parametrize("task", ["ner", "sentiment"])

@@ -1,5 +1,6 @@
 """`elmokit train`: a task model, with ELMo or without."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,7 +49,7 @@ Settings = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="Such as train.lr=1e-3; can be repeated."),
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="How many models to train.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue where the run stopped.")]
 Finetune = Annotated[bool, typer.Option("--finetune-bilm", help="Train the biLM, too.")]
 
 
@@ -76,7 +77,11 @@ def train_cli(
 
     The baseline is the same command with --elmo none, which needs no --model. The score is that
     of the development data, by the best epoch of each seed.
+
+    Checkpoints are written every few minutes. Ctrl-C and SIGTERM finish the step, write one more,
+    and print the command that resumes the run.
     """
+    from ..tasks.folder import has_model
     from ..tasks.run import train_task
 
     changes = list(settings or [])
@@ -89,19 +94,45 @@ def train_cli(
         if value is not None:
             changes.append(f"{name}={value}")
     resolved = _resolve(task, config).override(*changes)
-    summary = train_task(
-        task,
-        train,
-        dev,
-        model,
-        output,
-        resolved,
-        seeds=seeds,
-        static=static,
-        resume=resume,
-        device=device,
-        on_row=None if quiet else _say_row,
-    )
+    try:
+        summary = train_task(
+            task,
+            train,
+            dev,
+            model,
+            output,
+            resolved,
+            seeds=seeds,
+            static=static,
+            resume=resume,
+            device=device,
+            on_row=None if quiet else _say_row,
+        )
+    except KeyboardInterrupt as e:
+        if not has_model(output):
+            raise KeyboardInterrupt("nothing was learned yet; run the same command again") from None
+        command = _resume_command(
+            task,
+            {
+                "--train": train,
+                "--dev": dev,
+                "--model": model,
+                "-o": output,
+                "--resume": True,
+                "--elmo": elmo,
+                "--elmo-layers": elmo_layers,
+                "--static": static,
+                "--tokenizer": tokenizer,
+                "--config": config,
+                "--set": settings,
+                "--seeds": None if seeds == 1 else str(seeds),
+                "--finetune-bilm": finetune,
+                "--device": None if device == "auto" else device,
+                "--quiet": quiet,
+                "--verbose": verbose,
+            },
+        )
+        raise KeyboardInterrupt(*e.args, f"resume with: {command}") from None
     name = summary["metric"]
     scores = ", ".join(f"{result['dev'][name]:.4f}" for result in summary["seeds"])
     deviation = f" ± {summary['deviation']:.4f} ({scores})" if len(summary["seeds"]) > 1 else ""
@@ -117,6 +148,18 @@ def _resolve(task: str, path: str | None) -> "TaskConfig":
     if path is not None:
         apply_file(values, path)
     return kind.from_dict(values, path or task)
+
+
+def _resume_command(task: str, options: dict[str, str | list[str] | bool | None]) -> str:
+    """The command that continues a run with the options it was started with."""
+    words = ["elmokit", "train", task]
+    for name, value in options.items():
+        if isinstance(value, bool):
+            words += [name] * value
+        else:
+            values = [value] if isinstance(value, str) else value or []
+            words += [word for each in values for word in (name, each)]
+    return shlex.join(words)
 
 
 def _say_row(row: dict[str, Any]) -> None:

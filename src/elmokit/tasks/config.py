@@ -102,6 +102,8 @@ class TrainConfig(Config):
     """Memory for the layers of the biLM; more go to disk."""
     fraction: float = 1.0
     """Share of the training examples to learn from, drawn at random."""
+    checkpoint_minutes: float = 5.0
+    """Write a checkpoint in the middle of an epoch when the last one is this old."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -109,7 +111,7 @@ class TrainConfig(Config):
         share(self, "ema")
         within(self, 1, _MANY, "batch_size", "epochs")
         within(self, 0, _MANY, "patience", "halve_after", "seed", "cache_mb")
-        for name in ("lr", "clip_norm", "bilm_lr"):
+        for name in ("lr", "clip_norm", "bilm_lr", "checkpoint_minutes"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: expected a positive number")
         if not 0 < self.fraction <= 1:

@@ -9,7 +9,7 @@ RUN/
     seed-1/bilm/              its biLM, where that was trained, too
     seed-1/metrics.json       its scores; there once it is finished
     seed-1/log.jsonl          its epochs
-    seed-1/checkpoint.safetensors, best.json    to go on from, perhaps with more epochs
+    seed-1/checkpoint.safetensors, best.json    to resume from, perhaps with more epochs
 """
 
 import shutil
@@ -49,8 +49,21 @@ def run_folder(folder: Path) -> Iterator[None]:
 
 
 def has_model(folder: str | Path) -> bool:
-    """Whether a task run has come so far that something would be lost with it."""
-    return is_task_run(folder) and any(Path(folder).glob("seed-*/model.safetensors"))
+    """Whether a task run has a model, or a checkpoint of one: something would be lost with it."""
+    names = ("model.safetensors", CHECKPOINT)
+    seeds = Path(folder).glob("seed-*")
+    return is_task_run(folder) and any(is_there(seed / name) for seed in seeds for name in names)
+
+
+def is_there(path: Path) -> bool:
+    """Whether a file exists; an error where that cannot be known."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as e:
+        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+    return True
 
 
 def seed_numbers(run: Path) -> list[int]:

@@ -21,6 +21,7 @@ from ..io.lock import locked
 from ..model import Elmo
 from ..model.device import find_device
 from ..text.reader import Reader
+from ..train.interrupts import Interrupts, interrupts
 from .batch import TokenReader
 from .config import TaskConfig
 from .embedding import TaskEmbedding
@@ -37,7 +38,7 @@ from .folder import (
 from .picture import draw_weights
 from .registry import find_task
 from .same import check_same
-from .seed import SeedRun, finished_seed
+from .seed import SeedRun, check_seed, finished_seed
 from .source import fingerprint, load_bilm
 from .task import Example, Task, TaskModel
 from .trainer import Row, Trainer
@@ -68,6 +69,9 @@ def train_task(
 
     `out/metrics.json` has the same of all seeds of the run that are finished.
 
+    Ctrl-C and SIGTERM end the run after the step, with a checkpoint and a KeyboardInterrupt that
+    says what is saved.
+
     Args:
         task: Its name, such as `ner`; `registry.py` has them all.
         train: File to learn from.
@@ -77,7 +81,7 @@ def train_task(
         config: The settings; by default the task's.
         seeds: How many models to train, from the seed `train.seed` on.
         static: File of static word vectors (GloVe, word2vec, fastText).
-        resume: Go on where the run in `out` stopped, if there is one.
+        resume: Continue where the run in `out` stopped, if there is one.
         device: Any torch device; by default a GPU if there is one.
         on_row: Gets the row of every epoch.
     """
@@ -89,14 +93,14 @@ def train_task(
         raise ConfigError(f"seeds={seeds}: expected 1 or more")
     folder = Path(out)
     if has_model(folder) and not resume:
-        raise FileError(f"{folder} holds a run already; go on with --resume, or choose another")
-    elmo = _bilm(config, model, device)
-    run = _Run(chosen, config, elmo, folder, on_row, device)
-    with run_folder(folder), locked(folder / ".lock", folder):
-        run.read(Path(train), Path(dev), static, str(model) if elmo is not None else None)
-        numbers = [config.train.seed + i for i in range(seeds)]
-        results = [run.train_seed(number) for number in numbers]
-        return run.finish(results)
+        raise FileError(f"{folder} already holds a run; use --resume, or choose another folder")
+    with interrupts() as signals:
+        elmo = _bilm(config, model, device)
+        run = _Run(chosen, config, elmo, folder, on_row, device, signals)
+        with run_folder(folder), locked(folder / ".lock", folder):
+            run.read(Path(train), Path(dev), static, str(model) if elmo is not None else None)
+            numbers = [config.train.seed + i for i in range(seeds)]
+            return run.finish([run.train_seed(number) for number in numbers])
 
 
 class _Run:
@@ -110,8 +114,10 @@ class _Run:
         folder: Path,
         on_row: Callable[[Row], None] | None,
         device: str | None,
+        signals: Interrupts,
     ) -> None:
         self.task, self.elmo, self.folder, self.on_row = task, elmo, folder, on_row
+        self.signals = signals
         name = config.tokenizer or (elmo.config.tokenizer if elmo is not None else "regex")
         self.config = replace(config, tokenizer=name)
         self.device = elmo.device if elmo is not None else find_device(device)
@@ -122,7 +128,7 @@ class _Run:
             self.source = FrozenLayers(elmo, config.elmo.layers, max_bytes=cache)
 
     def read(self, train: Path, dev: Path, static: str | Path | None, source: str | None) -> None:
-        """Read the data, or check that they are those of the run that goes on."""
+        """Read the data, or check that they are those of the run that resumes."""
         config = self.config
         self.train = self._examples(train, is_training=True)
         self.dev = self._examples(dev, is_training=False)
@@ -142,21 +148,21 @@ class _Run:
             "dev": {"path": str(dev), "examples": len(self.dev)},
             "facts": self.facts,
         }
-        found = json.loads(json.dumps(found))
+        self.card = found = json.loads(json.dumps(found))
         warn_of_unseen(self.task, self.facts, self.dev, dev)
         if has_model(self.folder):
             before = read_json(self.folder / "task.json")
             check_same(self.folder, before, found)
             self.table = load_words(self.folder)
             for number in seed_numbers(self.folder):  # refuse before anything is changed
-                finished_seed(seed_folder(self.folder, number), config.train)
-            _write(self.folder / "task.json", found | {"model": before["model"]})
+                check_seed(seed_folder(self.folder, number), config.train)
+            self.card["model"] = before["model"]
         else:
             self.table = word_table(
                 self._sentences(self.train), config.words, _read_static(static, self._words())
             )
             save_words(self.folder, self.table)
-            _write(self.folder / "task.json", found)
+            _write(self.folder / "task.json", self.card)
 
     def train_seed(self, seed: int) -> dict[str, Any]:
         """Train one model, or what is left of it; its scores."""
@@ -178,7 +184,13 @@ class _Run:
         read = TokenReader(self.config.words, self.table, source, self.device)
         bilm = None if tuned is None else tuned.bilm
         trainer = Trainer(self.task, model.to(self.device), read, self.config.train, seed, bilm)
-        return SeedRun(folder, trainer, tuned, self.on_row).run(self.train, self.dev)
+        run = SeedRun(folder, trainer, self.signals, tuned, self.on_row)
+        run.restore()
+        _write(self.folder / "task.json", self.card)  # only now: a bad checkpoint changes nothing
+        result = run.run(self.train, self.dev)
+        if self.signals.is_requested:
+            raise KeyboardInterrupt(f"seed {seed} is finished")
+        return result
 
     def finish(self, results: list[dict[str, Any]]) -> dict[str, Any]:
         """Write what all seeds of the folder came to; the same of those that were asked for."""
@@ -186,6 +198,7 @@ class _Run:
         found = (finished_seed(folder, self.config.train) for folder in folders)
         every = [result for result in found if result is not None]
         mixes = {f"seed-{result['seed']}": result["mixes"] for result in every}
+        _write(self.folder / "task.json", self.card)
         _write(self.folder / "metrics.json", self._summary(every))
         _write(self.folder / "weights.json", mixes)
         all_mixes = [result["mixes"] for result in every if result["mixes"]]

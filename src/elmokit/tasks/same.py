@@ -6,6 +6,9 @@ from typing import Any
 from ..errors import ConfigError
 from ..io.files import json_field
 
+_FREE = frozenset({"config.train.checkpoint_minutes"})
+"""Settings that may change, or be missing: they have no say in what is learned."""
+
 
 def check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuse to go on with something else; the same with more epochs is the same run."""
@@ -16,7 +19,8 @@ def check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> Non
     if now["model"] and before.get("model"):  # the folder of the biLM may move
         now["model"] = now["model"] | {"source": before["model"]["source"]}
     there, here = _flat(before), _flat(now)
-    changed = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    names = [name for name in {**there, **here} if name not in _FREE]
+    changed = [name for name in names if there.get(name) != here.get(name)]
     if any(name.startswith("model") for name in changed):
         source = (before.get("model") or {"source": "none"})["source"]
         raise ConfigError(

@@ -1,7 +1,8 @@
-"""One seed of a run: its training, kept in its folder so that it can go on at every epoch."""
+"""One seed of a run: its training, kept in its folder so that it can resume at every step."""
 
 import json
 import logging
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from ..errors import FileError
 from ..io.files import read_json, whole_file, write_json
 from ..model import Elmo
+from ..train.interrupts import Interrupts
+from .checkpoint import read_state
 from .config import TrainConfig
-from .folder import CHECKPOINT, save_model
+from .folder import CHECKPOINT, is_there, save_model
 from .task import Example, Metrics
 from .trainer import Row, Trainer
 
@@ -23,12 +26,22 @@ def finished_seed(folder: Path, config: TrainConfig) -> dict[str, Any] | None:
         return None
     result = read_json(folder / "metrics.json")
     is_finished = config.is_over(result["epochs"], result["epochs"] - result["epoch"])
-    if not is_finished and not (folder / CHECKPOINT).is_file():
+    if not is_finished and not is_there(folder / CHECKPOINT):
         raise FileError(
             f"{folder} is finished after epoch {result['epochs']}, and its {CHECKPOINT} is gone; "
             "train it anew in another folder"
         )
     return result if is_finished else None
+
+
+def check_seed(folder: Path, config: TrainConfig) -> None:
+    """Refuse a seed that has more to do and cannot resume."""
+    if finished_seed(folder, config) is None and is_there(folder / CHECKPOINT):
+        read_state(folder / CHECKPOINT)
+
+
+class _Stopped(Exception):
+    """The evaluation is to stop; the epoch's steps are not saved yet."""
 
 
 class SeedRun:
@@ -37,6 +50,7 @@ class SeedRun:
     Args:
         folder: Where everything goes.
         trainer: The training, at its beginning.
+        signals: Say when to stop.
         tuned: The biLM that is trained, too.
         on_row: Gets the row of every epoch.
     """
@@ -45,24 +59,46 @@ class SeedRun:
         self,
         folder: Path,
         trainer: Trainer,
+        signals: Interrupts,
         tuned: Elmo | None = None,
         on_row: Callable[[Row], None] | None = None,
     ) -> None:
-        self.folder, self.trainer, self.tuned, self.on_row = folder, trainer, tuned, on_row
+        self.folder, self.trainer, self.signals = folder, trainer, signals
+        self.tuned, self.on_row = tuned, on_row
         self.checkpoint = folder / CHECKPOINT
         self.rows: list[Row] = []
 
-    def run(self, train: Sequence[Example], dev: Sequence[Example]) -> dict[str, Any]:
-        """Train, or go on; the scores of the best epoch.
-
-        The checkpoint stays, for a run that is given more epochs later.
-        """
-        if self.checkpoint.is_file():
+    def restore(self) -> None:
+        """Go to where the training stopped, if it did; nothing is written."""
+        if is_there(self.checkpoint):
             self.trainer.restore(self.checkpoint)
-            log.info("seed %d goes on from epoch %d", self.trainer.seed, self.trainer.state.epoch)
+            seed, state = self.trainer.seed, self.trainer.state
+            log.info("seed %d resumes after epoch %d, batch %d", seed, state.epoch, state.batch)
         rows = _read_rows(self.folder / "log.jsonl")
         self.rows = [row for row in rows if row["epoch"] <= self.trainer.state.epoch]
-        self.trainer.run(train, dev, on_epoch=self._after_epoch, on_best=self._keep_best)
+
+    def run(self, train: Sequence[Example], dev: Sequence[Example]) -> dict[str, Any]:
+        """Train; the scores of the best epoch.
+
+        The checkpoint stays, for a run that is given more epochs later.
+
+        Raises:
+            KeyboardInterrupt: A signal asked for it; the message says what is saved.
+        """
+        self._saved_at = time.monotonic()
+        with self.signals.deferred():
+            try:
+                self.trainer.run(
+                    train,
+                    dev,
+                    on_step=self._after_step,
+                    on_predict=self._before_prediction,
+                    on_best=self._keep_best,
+                    on_epoch=self._after_epoch,
+                )
+            except _Stopped:
+                self._save()
+                raise KeyboardInterrupt(self._steps_are_saved()) from None
         state = self.trainer.state
         result = read_json(self.folder / "best.json") | {
             "epoch": state.best_epoch,
@@ -72,6 +108,17 @@ class SeedRun:
         with whole_file(self.folder / "metrics.json") as temporary:
             write_json(temporary, result)
         return result
+
+    def _after_step(self) -> None:
+        minutes = (time.monotonic() - self._saved_at) / 60
+        if self.signals.is_requested or minutes >= self.trainer.config.checkpoint_minutes:
+            self._save()
+        if self.signals.is_requested:
+            raise KeyboardInterrupt(self._steps_are_saved())
+
+    def _before_prediction(self) -> None:
+        if self.signals.is_requested:
+            raise _Stopped  # the model may have its average in place of its weights here
 
     def _keep_best(self, metrics: Metrics) -> None:
         model = self.trainer.model
@@ -88,9 +135,22 @@ class SeedRun:
             lines = (json.dumps(row) + "\n" for row in self.rows)
             temporary.write_text("".join(lines), encoding="utf-8")
         # Last: what it names is all there.
-        self.trainer.save(self.checkpoint)
+        self._save()
         if self.on_row is not None:
             self.on_row(row)
+        if self.signals.is_requested and not self.trainer.is_done:
+            raise KeyboardInterrupt(f"seed {row['seed']}, epoch {row['epoch']} is saved")
+
+    def _save(self) -> None:
+        self.trainer.save(self.checkpoint)
+        self._saved_at = time.monotonic()
+
+    def _steps_are_saved(self) -> str:
+        trainer, state = self.trainer, self.trainer.state
+        return (
+            f"seed {trainer.seed}, epoch {state.epoch + 1}, "
+            f"batch {state.batch} of {trainer.num_batches} is saved"
+        )
 
 
 def _read_rows(path: Path) -> list[Row]:

@@ -1,27 +1,30 @@
-"""Training of one task model: epochs of batches, the best one kept, resumable at every epoch.
+"""Training of one task model: epochs of batches, the best one kept, resumable after every batch.
 
-All chance comes from the seed and the number of the epoch, so that a resumed run equals an
-unbroken one.
+All chance comes from the seed and the number of the epoch, and a checkpoint in the middle of one
+has the states of the random generators, so that a resumed run equals an unbroken one.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ..errors import ConfigError, FormatError
-from ..io.files import whole_file
 from ..train.checkpoint import optimizer_tensors, restore_optimizer
 from .average import WeightAverage
+from .checkpoint import (
+    ADVICE,
+    TrainState,
+    random_tensors,
+    read_checkpoint,
+    restore_random,
+    write_checkpoint,
+)
 from .config import TrainConfig
 from .task import Example, Metrics, Read, Task, TaskModel
 
@@ -30,18 +33,6 @@ Row: TypeAlias = dict[str, Any]
 
 POOL_BATCHES = 50
 """Batches that are sorted by length together: little padding, and still much chance."""
-
-
-@dataclass(slots=True)
-class TrainState:
-    """How far a training is, beside its tensors."""
-
-    epoch: int = 0
-    best: float = float("-inf")
-    best_epoch: int = 0
-    since_best: int = 0
-    halvings: int = 0
-    seconds: float = 0.0
 
 
 class Trainer:
@@ -68,6 +59,8 @@ class Trainer:
         self.task, self.model, self.read, self.config = task, model, read, config
         self.seed, self.tuned = seed, tuned
         self.state = TrainState()
+        self.num_batches = 0
+        self._random: dict[str, Tensor] = {}
         self.groups = [([p for p in model.parameters() if p.requires_grad], config.lr)]
         if tuned is not None:
             self.groups.append(([p for p in tuned.parameters() if p.requires_grad], config.bilm_lr))
@@ -80,30 +73,36 @@ class Trainer:
         train: Sequence[Example],
         dev: Sequence[Example],
         *,
-        on_epoch: Callable[[Row], None] | None = None,
+        on_step: Callable[[], None] | None = None,
+        on_predict: Callable[[], None] | None = None,
         on_best: Callable[[Metrics], None] | None = None,
+        on_epoch: Callable[[Row], None] | None = None,
     ) -> None:
         """Train until the end or until the patience is.
 
         Args:
             train: Examples to learn from.
             dev: Examples that say which epoch is the best.
-            on_epoch: Gets each epoch's row, after `on_best`.
+            on_step: Called after each step of the optimiser; it may `save`, and it may raise.
+            on_predict: Called before each batch of `dev`; it may raise, and `save` is possible
+                after that.
             on_best: Gets the scores of each epoch that is better than all before it, while the
                 model is as it was scored.
+            on_epoch: Gets each epoch's row; it may `save`.
         """
         while not self.is_done:
-            start = time.perf_counter()
-            loss = self._epoch(train)
+            self._since = time.perf_counter()
+            self._epoch(train, on_step)
             with self.average.in_model():
-                predictions = predict(self.task, self.model, self.read, dev, self.config.batch_size)
+                predictions = predict(
+                    self.task, self.model, self.read, dev, self.config.batch_size, on_predict
+                )
                 metrics = self.task.score(dev, predictions)
-                is_best = self._judge(float(metrics[self.task.metric]))
-                self.state.seconds += time.perf_counter() - start
-                if is_best and on_best is not None:
+                row = self._finish_epoch(metrics, len(train))
+                if row["is_best"] and on_best is not None:
                     on_best(metrics)
             if on_epoch is not None:
-                on_epoch(self._row(loss, metrics, is_best, time.perf_counter() - start))
+                on_epoch(row)
 
     @property
     def is_done(self) -> bool:
@@ -111,52 +110,67 @@ class Trainer:
         return self.config.is_over(self.state.epoch, self.state.since_best)
 
     def save(self, path: Path) -> None:
-        """Write everything that it takes to go on, as one file."""
+        """Write everything that it takes to resume, as one file."""
         tensors = {f"model.{name}": t for name, t in self.model.state_dict().items()}
         if self.tuned is not None:
             tensors |= {f"tuned.{name}": t for name, t in self.tuned.state_dict().items()}
         tensors |= optimizer_tensors(self.optimizer) | self.average.tensors()
-        with whole_file(path) as temporary:
-            save_file(
-                {name: t.detach().cpu().contiguous() for name, t in tensors.items()},
-                temporary,
-                metadata={"state": json.dumps(asdict(self.state))},
-            )
+        if self.state.batch:  # each epoch has its own seed
+            tensors |= random_tensors(self.device)
+        write_checkpoint(path, self.state, tensors)
 
     def restore(self, path: Path) -> None:
-        """Go on from what `save` wrote."""
+        """Resume from what `save` wrote."""
+        state, tensors = read_checkpoint(path)
         try:
-            with safe_open(path, "pt") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                self.state = TrainState(**json.loads((file.metadata() or {})["state"]))
             self.model.load_state_dict(_part(tensors, "model."))
             if self.tuned is not None:
                 self.tuned.load_state_dict(_part(tensors, "tuned."))
             restore_optimizer(self.optimizer, tensors)
             self.average.restore(tensors)
-        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as e:
-            raise FormatError(f"{path} is no checkpoint of this run; delete it ({e})") from e
+            self._random = {name: t for name, t in tensors.items() if name.startswith("random.")}
+            if state.batch and "random.cpu" not in self._random:
+                raise KeyError("random.cpu")
+        except (KeyError, TypeError, ValueError, RuntimeError) as e:
+            raise FormatError(
+                f"{path} is not a checkpoint of this run ({e!s:.200}); {ADVICE}"
+            ) from e
+        self.state = state
 
-    def _epoch(self, examples: Sequence[Example]) -> float:
-        """One pass over the examples in a new order; returns the mean loss."""
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.parameters[0].device
+
+    def _epoch(self, examples: Sequence[Example], on_step: Callable[[], None] | None) -> None:
+        """A pass over the examples in a new order, or what is left of it."""
         self.model.train()
         for group, (_, lr) in zip(self.optimizer.param_groups, self.groups, strict=True):
             group["lr"] = lr * 0.5**self.state.halvings
         chance = np.random.default_rng((self.seed, self.state.epoch))
         lengths = [sum(map(len, self.task.sentences(example))) for example in examples]
-        total = 0.0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(chance.integers(1 << 62)))
-            for rows in epoch_batches(lengths, self.config.batch_size, chance):
-                batch = [examples[i] for i in rows]
-                loss = self.model.loss(batch, self.read)
-                total += self._finite(loss.item()) * len(batch)
-                self.optimizer.zero_grad()
-                (loss + self.model.embedding.penalty()).backward()  # type: ignore[no-untyped-call]
-                nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
-                self.optimizer.step()
-                self.average.update()
-        return total / len(examples)
+            batches = list(epoch_batches(lengths, self.config.batch_size, chance))
+            self.num_batches = len(batches)
+            if self.state.batch:
+                restore_random(self._random, self.device)
+            for rows in batches[self.state.batch :]:
+                self._step([examples[i] for i in rows])
+                if on_step is not None:
+                    on_step()
+
+    def _step(self, batch: Sequence[Example]) -> None:
+        loss = self.model.loss(batch, self.read)
+        mean = self._finite(loss.item())
+        self.optimizer.zero_grad()
+        (loss + self.model.embedding.penalty()).backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
+        self.optimizer.step()
+        self.average.update()
+        self.state.batch += 1
+        self.state.loss += mean * len(batch)
+        self._count_time()
 
     def _finite(self, loss: float) -> float:
         """The loss of a batch; an error where the training has gone astray."""
@@ -167,8 +181,25 @@ class Trainer:
             )
         return loss
 
+    def _finish_epoch(self, metrics: Metrics, num_examples: int) -> Row:
+        """Count the epoch, whose scores are known now; its row."""
+        self._count_time()
+        state = self.state
+        is_best = self._judge(float(metrics[self.task.metric]))
+        row = {
+            "seed": self.seed,
+            "epoch": state.epoch,
+            "loss": state.loss / num_examples,
+            "dev": metrics,
+            "is_best": is_best,
+            "seconds": round(state.epoch_seconds, 3),
+        }
+        state.seconds += state.epoch_seconds
+        state.batch, state.loss, state.epoch_seconds = 0, 0.0, 0.0
+        return row
+
     def _judge(self, score: float) -> bool:
-        """Count the epoch; whether it is the best so far."""
+        """Whether the epoch is the best so far."""
         state = self.state
         state.epoch += 1
         if score > state.best:
@@ -179,26 +210,28 @@ class Trainer:
             state.halvings += 1
         return False
 
-    def _row(self, loss: float, metrics: Metrics, is_best: bool, seconds: float) -> Row:
-        return {
-            "seed": self.seed,
-            "epoch": self.state.epoch,
-            "loss": loss,
-            "dev": metrics,
-            "is_best": is_best,
-            "seconds": round(seconds, 3),
-        }
+    def _count_time(self) -> None:
+        now = time.perf_counter()
+        self.state.epoch_seconds += now - self._since
+        self._since = now
 
 
 def predict(
-    task: Task, model: TaskModel, read: Read, examples: Sequence[Example], batch_size: int
+    task: Task,
+    model: TaskModel,
+    read: Read,
+    examples: Sequence[Example],
+    batch_size: int,
+    on_batch: Callable[[], None] | None = None,
 ) -> list[Any]:
-    """What the model says about each example, in their order."""
+    """What the model says about each example, in their order; `on_batch` precedes each batch."""
     model.eval()
     order = sorted(range(len(examples)), key=lambda i: -_length(task, examples[i]))
     predictions: list[Any] = [None] * len(examples)
     with torch.inference_mode():
         for start in range(0, len(order), batch_size):
+            if on_batch is not None:
+                on_batch()
             rows = order[start : start + batch_size]
             found = model.predict([examples[i] for i in rows], read)
             for i, prediction in zip(rows, found, strict=True):

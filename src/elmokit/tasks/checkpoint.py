@@ -1,0 +1,140 @@
+"""The checkpoint of a seed: everything that it takes to resume, in one file.
+
+`checkpoint.safetensors` holds the weights, their averages, the optimiser's memory and, in the
+middle of an epoch, the states of the random generators as tensors, and a `TrainState` as metadata.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ..errors import FileError, FormatError
+from ..io.files import whole_file
+
+ADVICE = "restore it from a copy, or train in a new folder"
+
+
+@dataclass(slots=True)
+class TrainState:
+    """How far a training is, beside its tensors.
+
+    Attributes:
+        epoch: Epochs that are finished, with their evaluation.
+        best: Best development score.
+        best_epoch: Epoch that has it.
+        since_best: Epochs since then.
+        halvings: How often the learning rate was halved.
+        seconds: Time spent on finished epochs.
+        batch: Batches of the current epoch that are done.
+        loss: Sum of the losses of their examples.
+        epoch_seconds: Time spent on them.
+    """
+
+    epoch: int = 0
+    best: float = float("-inf")
+    best_epoch: int = 0
+    since_best: int = 0
+    halvings: int = 0
+    seconds: float = 0.0
+    batch: int = 0
+    loss: float = 0.0
+    epoch_seconds: float = 0.0
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "TrainState":
+        """The state that `asdict` described, perhaps in an older elmokit, which had fewer fields.
+
+        Raises:
+            FileError: A newer elmokit wrote it.
+            ValueError: A value cannot be right.
+        """
+        kinds = {f.name: type(f.default) for f in fields(cls)}
+        unknown = sorted(values.keys() - kinds.keys())
+        if unknown:
+            raise FileError(
+                f"written by a newer elmokit ({', '.join(unknown)}); upgrade elmokit to resume it"
+            )
+        for name, value in values.items():
+            is_number = type(value) in (int, float) if kinds[name] is float else type(value) is int
+            if not is_number or (kinds[name] is int and value < 0):
+                raise ValueError(f"{name}={value!r:.40}")
+        return cls(**values)
+
+
+def write_checkpoint(path: Path, state: TrainState, tensors: dict[str, Tensor]) -> None:
+    """Write a checkpoint in place of the one before it."""
+    with whole_file(path) as temporary:
+        save_file(
+            {name: t.detach().cpu().contiguous() for name, t in tensors.items()},
+            temporary,
+            metadata={"state": json.dumps(asdict(state))},
+        )
+        with temporary.open("r+b") as file:
+            os.fsync(file.fileno())  # the new one must be on disk before the old one is gone
+
+
+def read_checkpoint(path: Path) -> tuple[TrainState, dict[str, Tensor]]:
+    """What `write_checkpoint` wrote.
+
+    Raises:
+        FileError: The file cannot be opened, or a newer elmokit wrote it.
+        FormatError: It is damaged.
+    """
+    with _opened(path) as file:
+        return _state(file), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def read_state(path: Path) -> TrainState:
+    """The state alone; raises what `read_checkpoint` would."""
+    with _opened(path) as file:
+        return _state(file)
+
+
+def random_tensors(device: torch.device) -> dict[str, Tensor]:
+    """The states of torch's random generators: the CPU's, and that of the model's device."""
+    states = {"random.cpu": torch.get_rng_state()}
+    if device.type != "cpu":
+        module, place = _generator(device)
+        states[f"random.{device.type}"] = module.get_rng_state(*place)
+    return states
+
+
+def restore_random(tensors: dict[str, Tensor], device: torch.device) -> None:
+    """Put the states of `random_tensors` back; one of another kind of device is left alone."""
+    torch.set_rng_state(tensors["random.cpu"])
+    state = tensors.get(f"random.{device.type}")
+    if device.type != "cpu" and state is not None:
+        module, place = _generator(device)
+        module.set_rng_state(state, *place)
+
+
+def _generator(device: torch.device) -> tuple[Any, tuple[torch.device, ...]]:
+    """The module that has a device's random generator, and what says which device it is."""
+    return getattr(torch, device.type), () if device.type == "mps" else (device,)
+
+
+def _state(file: Any) -> TrainState:
+    return TrainState.from_dict(dict(json.loads((file.metadata() or {})["state"])))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        path.open("rb").close()  # safetensors does not say why it cannot open a file
+        with safe_open(path, "pt") as file:
+            yield file
+    except FileError as e:
+        raise FileError(f"{path}: {e}") from e
+    except OSError as e:
+        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as e:
+        raise FormatError(f"{path} is damaged ({e!s:.200}); {ADVICE}") from e
