@@ -68,7 +68,7 @@ start() {
             ko) settings+=(--vectors kiwi) ;;
         esac
     fi
-    OMP_NUM_THREADS=1 nohup nice -n 10 "$elmokit" pretrain "$RUNS/$1-corpus" -o "$RUNS/$1" \
+    OMP_NUM_THREADS=1 nohup nice -n 5 "$elmokit" pretrain "$RUNS/$1-corpus" -o "$RUNS/$1" \
         "${settings[@]}" >>"$RUNS/$1.log" 2>&1 </dev/null &
     echo $! >"$RUNS/$1.pid"
     echo "$1 has started; its output goes to $RUNS/$1.log"
