@@ -137,6 +137,9 @@ def test_a_run_goes_on_with_its_own_settings(run: Any, trained: Path, corpus: Pa
     assert read_log(trained / "log.jsonl")[-1]["step"] == 8
     other = run(*arguments, "--set", "model.lstm.dim=32", code=1)
     assert "other settings of model" in other.stderr
+    other = run(*arguments, "--preset", "small", code=1)
+    assert "was started with tiny" in other.stderr
+    run(*arguments, "--preset", "tiny")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,12 @@ def test_figure2_and_the_command_in_it(run: Any, model: Path, data: Path, tmp_pa
     assert command[0] == "elmokit"
     again = run(*command[1:], "--resume", "-q")
     assert again.stdout == result.stdout and again.stderr == ""
+    refused = run(*command[1:], code=1)
+    assert "--resume" in refused.stderr and "--force" in refused.stderr
+    replaced = run(*command[1:], "--force")
+    assert "epoch 1" in replaced.stderr
+    (out / "notes.txt").write_text("mine")
+    assert "holds other files" in run(*command[1:], "--force", code=1).stderr
 
 
 def test_probe_has_no_runs(run: Any, model: Path, data: Path, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_the_command_has_every_option_that_was_given(
         raise KeyboardInterrupt("seed 1, epoch 1 is saved")
 
     monkeypatch.setattr("elmokit.tasks.run.train_task", interrupted)
-    monkeypatch.setattr("elmokit.tasks.folder.has_model", lambda folder: True)
+    monkeypatch.setattr("elmokit.tasks.folder.holds_run", lambda folder: True)
     (tmp_path / "a b.toml").write_text("lstm_dim = 7\n")
     given = {
         "train": ("--train", data),
@@ -178,7 +178,7 @@ def test_options_at_their_defaults_are_left_out(
     words = ["train", "ner", "--train", "a", "--dev", "b", "-o", str(tmp_path / "run")]
     said = run(*words, code=130).stderr
     assert said == "elmokit: interrupted; nothing was learned yet; run the same command again\n"
-    monkeypatch.setattr("elmokit.tasks.folder.has_model", lambda folder: True)
+    monkeypatch.setattr("elmokit.tasks.folder.holds_run", lambda folder: True)
     said = run(*words, code=130).stderr
     command = shlex.join(["elmokit", *words, "--resume"])
     assert said == f"elmokit: interrupted; resume with: {command}\n"

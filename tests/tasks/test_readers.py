@@ -4,6 +4,7 @@ import gzip
 import lzma
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from strategies import assert_refused
 
 from elmokit.errors import ConfigError, InputError
+from elmokit.tasks.config import BcnConfig
 from elmokit.tasks.data import (
     LabelledText,
     ScoredPair,
@@ -406,8 +408,11 @@ def test_empty_files_are_input_errors(file: Write) -> None:
 
 
 def test_a_text_to_predict_may_be_in_a_json_object() -> None:
-    task, reader = TASKS["sentiment"], Reader("regex")
+    task, reader, config = TASKS["sentiment"], Reader("regex"), BcnConfig()
     for line in ('{"text": "a film", "label": "x"}', "a film"):
-        assert task.example(line, reader) == labelled("a film", "")
-    assert task.example("{ a film", reader).tokens == ("{", "a", "film")
-    assert task.example('{"review": 1}', reader).tokens[0] == "{"
+        assert task.example(line, reader, config) == labelled("a film", "")
+    assert task.example("{ a film", reader, config).tokens == ("{", "a", "film")
+    assert_refused(lambda: task.example('{"review": 1}', reader, config), "'text'", "'review'")
+    named = replace(config, text="review")
+    assert task.example('{"review": "a film"}', reader, named) == labelled("a film", "")
+    assert_refused(lambda: task.example('{"text": "a film"}', reader, named), "'review'")

@@ -59,7 +59,9 @@ def test_folder_and_summary(data: dict[str, Path], tmp_path: Path) -> None:
     weights = json.loads((tmp_path / "run" / "weights.json").read_text())
     assert weights["seed-2"].keys() == {"input", "output"}
     assert (tmp_path / "run" / "weights.png").read_bytes()[:4] == b"\x89PNG"
-    assert_refused(lambda: start(data, tmp_path / "run", config), "already holds a run", "--resume")
+    assert_refused(
+        lambda: start(data, tmp_path / "run", config), "already holds a task run", "--resume"
+    )
 
 
 @pytest.mark.parametrize("task", ["ner", "sentiment"])
@@ -253,9 +255,94 @@ def test_only_the_file_that_was_split_is_split_again(
     config = replace(bcn_config({"epochs": 1}, place="none"), held_out=0.4)
     start(data, tmp_path / "run", config, "sentiment")
     trained = load_task(tmp_path / "run", device="cpu")
-    other = tmp_path / "test.tsv"
-    shutil.copy(data["sentiment"], other)
+    (tmp_path / "elsewhere").mkdir()
+    other = tmp_path / "elsewhere" / data["sentiment"].name  # the same name, other texts
+    lines = data["sentiment"].read_text(encoding="utf-8").splitlines()
+    other.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n", encoding="utf-8")
+    assert trained.evaluate(other)["examples"] == 20 and not caplog.text
+    copy = tmp_path / "copy.tsv"  # another name, the same texts
+    shutil.copy(data["sentiment"], copy)
+    assert 0 < trained.evaluate(copy)["examples"] < 20
+    assert "is the training data" in caplog.text and "0.4" in caplog.text
+    path = tmp_path / "run" / "task.json"  # as an older version wrote it
+    card = json.loads(path.read_text())
+    for side in ("train", "dev"):
+        del card[side]["sha256"]
+    path.write_text(json.dumps(card))
+    trained = load_task(tmp_path / "run", device="cpu")
     assert trained.evaluate(other)["examples"] == 20
-    with caplog.at_level("INFO"):
-        assert 0 < trained.evaluate(data["sentiment"])["examples"] < 20
-    assert "held-out part only" in caplog.text
+    assert 0 < trained.evaluate(copy)["examples"] < 20
+    start(data, tmp_path / "run", config, "sentiment", resume=True)
+
+
+def test_data_that_changed_are_not_those_of_the_run(data: dict[str, Path], tmp_path: Path) -> None:
+    own = data | {"ner": tmp_path / "own.conll"}
+    shutil.copy(data["ner"], own["ner"])
+    config = ner_config({"epochs": 1}, place="none")
+    start(own, tmp_path / "run", config)
+    moved = own | {"ner": own["ner"].rename(tmp_path / "moved.conll")}
+    longer = ner_config({"epochs": 2}, place="none")
+    start(moved, tmp_path / "run", longer, resume=True)
+    text = moved["ner"].read_text(encoding="utf-8")
+    moved["ner"].write_text(text.replace("O", "B-PER", 1), encoding="utf-8")
+    assert_refused(
+        lambda: start(moved, tmp_path / "run", longer, resume=True), "train.sha256", " there and "
+    )
+
+
+def test_only_a_new_folder_or_a_run_is_written_to(data: dict[str, Path], tmp_path: Path) -> None:
+    config = ner_config({"epochs": 1}, place="none")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+    for options in ({}, {"resume": True}, {"force": True}):
+        assert_refused(
+            lambda options=options: start(data, other, config, **options), "holds other files"
+        )
+    assert [path.name for path in other.iterdir()] == ["notes.txt"]
+    run = tmp_path / "run"
+    start(data, run, config, seeds=2)
+    (run / "notes.txt").write_text("mine")
+    assert_refused(lambda: start(data, run, config), "--resume", "--force")
+    gone = data | {"ner": tmp_path / "gone"}
+    assert_refused(lambda: start(gone, run, config, force=True), "gone")
+    assert (run / "seed-2").is_dir()  # a mistake costs nothing
+    other_config = ner_config({"epochs": 1, "lr": 0.5}, place="none")
+    start(data, run, other_config, force=True)
+    assert (run / "notes.txt").is_file() and not (run / "seed-2").exists()
+
+
+def test_a_lost_checkpoint_stops_the_run_and_changes_nothing(
+    data: dict[str, Path], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    start(data, run, ner_config({"epochs": 1}, place="none"))
+    (run / "seed-1" / "checkpoint.safetensors").unlink()
+    (run / "seed-1" / "metrics.json").unlink()
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    longer = ner_config({"epochs": 2}, place="none")
+    assert_refused(lambda: start(data, run, longer, resume=True), "is gone", "copy")
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("task.json", "format_version", 99),
+        ("task.json", "task", "parsing"),
+        ("task.json", "task", 5),
+        ("task.json", "config", {"lstm_dim": "wide"}),
+        ("task.json", "config", []),
+        ("task.json", "facts", None),
+        ("task.json", "train", {"path": 3}),
+        ("task.json", "model", "en"),
+        ("metrics.json", "best_seed", "first"),
+    ],
+)
+def test_a_wrong_field_of_a_run_is_told_by_its_name(
+    name: str, field: str, value: Any, data: dict[str, Path], tmp_path: Path
+) -> None:
+    start(data, tmp_path / "run", ner_config({"epochs": 1}, place="none"))
+    path = tmp_path / "run" / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    assert_refused(lambda: load_task(tmp_path / "run", device="cpu"), name, field)

@@ -39,8 +39,8 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def change_progress(run: Path, step: int, **changes: Any) -> None:
-    path = run / "checkpoints" / f"step-{step:08d}" / "state.json"
+def change_progress(run: Path, at: int, **changes: Any) -> None:
+    path = run / "checkpoints" / f"step-{at:08d}" / "state.json"
     values = json.loads(path.read_text())
     values["progress"] |= changes
     path.write_text(json.dumps(values))
@@ -94,6 +94,119 @@ def test_checkpoints_that_are_gone_stop_the_run_and_change_nothing(
     del facts["has_checkpoint"]  # as an older version wrote it
     (run / "run.json").write_text(json.dumps(facts))
     refuse_to_resume(corpus, run, config, "are gone")
+
+
+FIELDS = [
+    ("run.json", "fingerprint", 5),
+    ("run.json", "fingerprint", None),
+    ("run.json", "corpus", []),
+    ("run.json", "source", 3),
+    ("run.json", "config", "small"),
+    ("run.json", "config", {"train": {"lr": "fast"}}),
+    ("run.json", "config", {"future": 1}),
+    ("run.json", "has_checkpoint", "yes"),
+    ("run.json", "vectors", {"file": 1}),
+    ("result.json", "step", "last"),
+]
+
+
+@pytest.mark.parametrize(("name", "field", "value"), FIELDS)
+def test_a_wrong_field_is_told_by_its_name(
+    name: str, field: str, value: Any, corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    values = json.loads((run / name).read_text())
+    (run / name).write_text(json.dumps(values | {field: value}))
+    assert_refused(lambda: run_status(run), name, field)
+    if name == "run.json":
+        refuse_to_resume(corpus, run, config, name, field)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"step": -1}, {"step": "5"}, {"tokens": 1.5}, {"epochs": None}, {"place": []},
+        {"place": {}}, {"place": {"epoch": 0, "lanes": [1]}}, {"best": "low"}, {"is_done": 1},
+    ],
+)  # fmt: skip
+def test_a_wrong_state_stops_the_run_and_changes_nothing(
+    changes: dict[str, Any], corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    for step in (5, 10):
+        change_progress(run, step, **changes)
+    refuse_to_resume(corpus, run, config, "checkpoints")
+
+
+@pytest.mark.parametrize(
+    "line", ["nonsense", "[1]", '{"step": 1}', '{"step": "a", "tokens": 1, "loss": 1}', "\xff",
+             '{"step": 1, "tokens": 1, "loss": {}}', "[" * 100_000]
+)  # fmt: skip
+def test_a_damaged_log_is_told_by_its_line(
+    line: str, corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    rows = (run / "log.jsonl").read_text().splitlines()
+    (run / "log.jsonl").write_text("\n".join([rows[0], line, *rows[1:]]) + "\n")
+    refuse_to_resume(corpus, run, config, "log.jsonl, line 2")
+
+
+def test_a_run_that_ended_by_patience_is_finished(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    wild = config.override("train.lr=3", "train.evaluate_every=1", "train.patience=2")
+    pretrain(corpus, tmp_path, wild, device="cpu")
+    status = run_status(tmp_path)
+    assert status["is_finished"] and status["share"] < 1
+
+
+def test_a_run_that_continued_a_model_resumes_without_it(
+    corpus: Path, config: PretrainConfig, run: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(run, source)
+    for name in ("whole", "broken"):
+        longer = config.override(f"train.max_steps={12 if name == 'whole' else 7}")
+        pretrain(corpus, tmp_path / name, longer, source=str(source), device="cpu")
+    shutil.rmtree(source)
+    assert_refused(
+        lambda: pretrain(corpus, tmp_path / "broken", config, source=str(run), resume=True),
+        "without --from",
+    )
+    pretrain(corpus, tmp_path / "broken", config, device="cpu", resume=True)
+    rows = [read_log(tmp_path / name / "log.jsonl") for name in ("whole", "broken")]
+    assert [r["step"] for r in rows[0]] == [r["step"] for r in rows[1]]
+    # Until the cool-down of the shorter one, both are the same run.
+    assert [r["loss"] for r in rows[0][:4]] == [r["loss"] for r in rows[1][:4]]
+
+
+def test_only_a_new_folder_or_a_run_is_written_to(
+    corpus: Path, config: PretrainConfig, run: Path, tmp_path: Path
+) -> None:
+    short = config.override("train.max_steps=2")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text("{}")
+    for options in ({}, {"resume": True}, {"force": True}):
+        assert_refused(
+            lambda options=options: pretrain(corpus, other, short, **options), "holds other files"
+        )
+    assert [path.name for path in other.iterdir()] == ["config.json"]
+    assert_refused(lambda: pretrain(corpus, "", short), "empty", "-o")
+    assert_refused(lambda: pretrain(corpus, run, short), "--resume", "--force")
+    assert_refused(lambda: pretrain(corpus, run, short, resume=True, force=True), "choose one")
+    (other / "config.json").rename(tmp_path / "file")
+    assert_refused(lambda: pretrain(corpus, tmp_path / "file", short), "in the way")
+
+
+def test_force_replaces_a_run_and_nothing_else(
+    corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    (run / "notes.txt").write_text("mine")
+    short = config.override("train.max_steps=2", "model.lstm.dim=32")
+    assert_refused(lambda: pretrain(corpus / "no", run, short, force=True), "no such folder")
+    assert len(read_log(run / "log.jsonl")) == 10  # a mistake costs nothing
+    elmo = pretrain(corpus, run, short, device="cpu", force=True)
+    assert elmo.config.lstm.dim == 32 and len(read_log(run / "log.jsonl")) == 2
+    assert [path.name for path in checkpoints(run / "checkpoints")] == ["step-00000002"]
+    assert (run / "notes.txt").read_text() == "mine"
 
 
 def test_a_checkpoint_of_a_newer_version_stops_the_run_and_changes_nothing(

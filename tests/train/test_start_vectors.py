@@ -163,9 +163,13 @@ def test_mistakes_are_told_and_leave_nothing_behind(
 def test_a_model_card_of_somebody_else_stays(
     corpus: Path, quick: PretrainConfig, tmp_path: Path
 ) -> None:
-    (tmp_path / "README.md").write_text("mine")
-    pretrain(corpus, tmp_path, quick, device="cpu")
-    assert (tmp_path / "README.md").read_text() == "mine"
+    run = tmp_path / "run"
+    pretrain(corpus, run, quick.override("train.max_steps=2"), device="cpu")
+    (run / "README.md").write_text("mine")
+    pretrain(corpus, run, quick, device="cpu", resume=True)
+    assert (run / "README.md").read_text() == "mine"
+    pretrain(corpus, run, quick.override("train.max_steps=2"), device="cpu", force=True)
+    assert (run / "README.md").read_text() == "mine"
 
 
 def test_cosines_to_anchors_give_the_vectors_back() -> None:

@@ -115,8 +115,8 @@ def evaluate_cli(
         results, metric = task_scores(model, texts, bilm, seed, all_seeds, device)
         print_task_scores(results, metric, as_json)
         return
-    if seed is not None or all_seeds:
-        raise ConfigError(f"--seed and --all-seeds are for task runs; {model} is none")
+    if seed is not None or all_seeds or bilm is not None:
+        raise ConfigError(f"--seed, --all-seeds and --model are for task runs; {model} is none")
     _check_options(scores, streams, state, as_json, force)
     _check_texts(texts)
     elmo = load_model(model, device, tokenizer, cast(StateMode | None, state and state.value))

@@ -97,7 +97,7 @@ def _examples(
     examples = []
     for number, line in lines:
         try:
-            examples.append(trained.task.example(line, trained.reader))
+            examples.append(trained.example(line))
         except InputError as e:
             return examples, InputError(f"{path}, line {number}: {e}")
     return examples, None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigError
-from .options import Device, Quiet, Verbose
+from .options import Device, Force, Quiet, Verbose
 from .report import reported, say
 from .settings import apply_file
 from .sizes import in_time
@@ -24,7 +24,7 @@ CorpusFolder = Annotated[
     str, typer.Argument(metavar="DIR", help="Folder that `elmokit prepare` made.")
 ]
 Run = Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
-Preset = Annotated[str, typer.Option(help="tiny, small, medium or original.")]
+Preset = Annotated[str | None, typer.Option(help="tiny, small (the default), medium or original.")]
 ConfigFile = Annotated[
     str | None,
     typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the preset."),
@@ -58,12 +58,13 @@ Board = Annotated[bool, typer.Option("--tensorboard", help="Write events for Ten
 def pretrain_cli(
     corpus: CorpusFolder,
     output: Run,
-    preset: Preset = "small",
+    preset: Preset = None,
     config: ConfigFile = None,
     settings: Settings = None,
     source: Source = None,
     vectors: Vectors = None,
     resume: Resume = False,
+    force: Force = False,
     max_minutes: Minutes = None,
     max_tokens: Tokens = None,
     device: Device = "auto",
@@ -80,7 +81,7 @@ def pretrain_cli(
     """
     from ..io.files import read_json
     from ..train.run import pretrain
-    from ..train.status import is_run
+    from ..train.status import is_run, read_facts
 
     run = Path(output)
     changes = list(settings or [])
@@ -88,9 +89,8 @@ def pretrain_cli(
         changes.append(f"train.max_minutes={max_minutes}")
     if max_tokens is not None:
         changes.append(f"train.max_tokens={max_tokens:.0f}")
-    saved = read_json(run / "run.json") if resume and is_run(run) else None
-    source = saved["source"] if saved else source
-    resolved = _resolve(saved, preset, config).override(*changes)
+    saved = read_facts(run) if resume and is_run(run) else None
+    resolved = _resolve(run, saved, preset, config).override(*changes)
     is_first = os.environ.get("RANK", "0") == "0"
     is_sampled = resolved.softmax.loss == "sampled"
     say_row = None if quiet or not is_first else partial(_say_row, is_sampled)
@@ -102,6 +102,7 @@ def pretrain_cli(
             source=source,
             vectors=vectors,
             resume=resume,
+            force=force,
             device=device,
             tensorboard=tensorboard,
             on_row=say_row,
@@ -120,17 +121,24 @@ def pretrain_cli(
         )
 
 
-def _resolve(saved: dict[str, Any] | None, preset: str, path: str | None) -> "PretrainConfig":
-    """The settings of the run that goes on, or those of the preset, with the file's on top."""
+def _resolve(
+    run: Path, saved: dict[str, Any] | None, preset: str | None, path: str | None
+) -> "PretrainConfig":
+    """The settings of the run that resumes, or those of the preset, with the file's on top."""
     from ..train.config import PretrainConfig
     from ..train.presets import PRESETS
 
-    if preset not in PRESETS:
+    if preset is not None and preset not in PRESETS:
         raise ConfigError(f"--preset {preset}: expected one of {', '.join(PRESETS)}")
-    values = saved["config"] if saved else PRESETS[preset].to_dict()
+    values = saved["config"] if saved else PRESETS[preset or "small"].to_dict()
+    if saved and preset is not None and preset != values["preset"]:
+        raise ConfigError(
+            f"--preset {preset}: {run} was started with {values['preset'] or 'other settings'}; "
+            "resume it without --preset, or start in a new folder"
+        )
     if path is not None:
         apply_file(values, path)
-    return PretrainConfig.from_dict(values, path or preset)
+    return PretrainConfig.from_dict(values, path or preset or "config")
 
 
 def _resume_command(corpus: str, run: str, device: str, tensorboard: bool) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ConfigError
-from .options import Device, Quiet, Verbose
+from .options import Device, Force, Quiet, Verbose
 from .report import reported, say
 
 Name = Annotated[
@@ -47,7 +47,8 @@ Settings = Annotated[
     ),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Use the runs in OUT, and go on where they stopped.")
+    bool,
+    typer.Option("--resume", help="Use the runs in OUT, and continue those that are unfinished."),
 ]
 
 
@@ -66,6 +67,7 @@ def reproduce_cli(
     max_sentences: MaxSentences = None,
     settings: Settings = None,
     resume: Resume = False,
+    force: Force = False,
     device: Device = "auto",
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -94,6 +96,7 @@ def reproduce_cli(
         output,
         Plan(**{option: value for option, value in given.items() if value is not None}),
         resume=resume,
+        force=force,
         device=device,
         on_run=None if quiet else _say_run,
         on_row=None if quiet else _say_row,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Device, Quiet, Verbose
+from .options import Device, Force, Quiet, Verbose
 from .report import reported, say
 from .settings import apply_file
 
@@ -68,6 +68,7 @@ def train_cli(
     settings: Settings = None,
     seeds: Seeds = 1,
     resume: Resume = False,
+    force: Force = False,
     finetune: Finetune = False,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -81,7 +82,7 @@ def train_cli(
     Checkpoints are written every few minutes. Ctrl-C and SIGTERM finish the step, write one more,
     and print the command that resumes the run.
     """
-    from ..tasks.folder import has_model
+    from ..tasks.folder import holds_run
     from ..tasks.run import train_task
 
     changes = list(settings or [])
@@ -105,11 +106,12 @@ def train_cli(
             seeds=seeds,
             static=static,
             resume=resume,
+            force=force,
             device=device,
             on_row=None if quiet else _say_row,
         )
     except KeyboardInterrupt as e:
-        if not has_model(output):
+        if not holds_run(output):
             raise KeyboardInterrupt("nothing was learned yet; run the same command again") from None
         command = _resume_command(
             task,

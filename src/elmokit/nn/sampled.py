@@ -75,10 +75,11 @@ def _value(h: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The loss without gradients: the products in blocks, at the rate of the largest ones."""
     exact = torch.promote_types(h.dtype, torch.float32)
     total = h.new_zeros((), dtype=exact)
-    for some, labels in zip(h.split(BLOCK_ROWS), targets.split(BLOCK_ROWS), strict=True):
+    rows = zip(torch.split(h, BLOCK_ROWS), torch.split(targets, BLOCK_ROWS), strict=True)
+    words = list(zip(torch.split(weight, BLOCK_WORDS), torch.split(bias, BLOCK_WORDS), strict=True))
+    for some, labels in rows:
         log_sums = [
-            torch.addmm(b.to(h.dtype), some, w.t()).to(exact).logsumexp(dim=1)
-            for w, b in zip(weight.split(BLOCK_WORDS), bias.split(BLOCK_WORDS), strict=True)
+            torch.addmm(b.to(h.dtype), some, w.t()).to(exact).logsumexp(dim=1) for w, b in words
         ]
         true = (some * embedding(labels, weight)).sum(dim=1).to(exact) + bias[labels].to(exact)
         total += (torch.stack(log_sums).logsumexp(dim=0) - true).sum()

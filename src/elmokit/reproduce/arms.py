@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import ConfigError, FileError
 from ..io.files import read_json
 from ..tasks.config import ElmoPlace, Place, TaskConfig, TrainConfig
-from ..tasks.folder import has_model
+from ..tasks.folder import holds_run
 from ..tasks.registry import find_task
 from ..tasks.run import train_task
 from .layout import DATA_SETS, STATIC, data_set, find_one, task_data
@@ -155,10 +155,10 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
     static = find_one(setup.data, STATIC) if has_static else None
     data = {job.task: task_data(setup.data, job.task) for job in jobs}
     for job in jobs:
-        if has_model(setup.runs / job.name) and not setup.resume:
+        if holds_run(setup.runs / job.name) and not (setup.resume or setup.force):
             raise FileError(
-                f"{setup.runs / job.name} holds a run already; use it with --resume, "
-                "or choose another folder"
+                f"{setup.runs / job.name} already holds a run; use it with --resume, replace it "
+                "with --force, or choose another folder"
             )
     outcomes: dict[Job, Outcome] = {}
     for number, job in enumerate(jobs, 1):
@@ -173,7 +173,8 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
             job.config,
             seeds=setup.plan.seeds,
             static=static if found.has_static else None,
-            resume=True,
+            resume=not setup.force,
+            force=setup.force,
             device=setup.bilm.device,
             on_row=setup.on_row,
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..errors import ConfigError, FileError
 from ..io.files import read_json
+from ..io.output import check_output_folder
 from .comparisons import compare_layers, table1, table2, table3
 from .figure1 import figure1
 from .figure2 import figure2
@@ -62,6 +63,7 @@ def reproduce(
     plan: Plan | None = None,
     *,
     resume: bool = False,
+    force: bool = False,
     device: str | None = None,
     on_run: OnRun | None = None,
     on_row: OnRow | None = None,
@@ -75,16 +77,18 @@ def reproduce(
         model: The biLM, in any published format.
         out: Folder for everything that is written; task runs go to `out/runs`.
         plan: The size; by default the paper's design with three seeds on all data.
-        resume: Use what `out` has already, and go on with what is not finished there.
+        resume: Use what `out` has already, and continue what is not finished there.
+        force: Replace the result and the runs of this experiment in `out`.
         device: Any torch device; by default a GPU if there is one.
         on_run: Gets each run's name, its number and their number before it begins.
         on_row: Gets the row of every epoch.
     """
-    plan, folder = plan or Plan(), Path(out)
+    plan = plan or Plan()
     experiment = _experiment(name, plan)
+    folder = _output(out, resume=resume, force=force)
     result = folder / f"{file_name(name, plan)}.json"
-    if result.is_file() and not resume:
-        raise FileError(f"{result} is there already; go on with --resume")
+    if result.is_file() and not (resume or force):
+        raise FileError(f"{result} exists already; use --resume, or replace it with --force")
     if result.is_file():
         _check_tasks(result, plan)
     source = Path(data).expanduser()
@@ -98,10 +102,30 @@ def reproduce(
         plan=plan,
         bilm=Bilm.of(str(model), device),
         resume=resume,
+        force=force,
         on_run=on_run,
         on_row=on_row,
     )
     return write_report(setup, experiment.run(setup))
+
+
+def _output(out: str | Path, *, resume: bool, force: bool) -> Path:
+    """The output folder, which may hold results and runs of experiments, and nothing else.
+
+    Experiments share a folder; each looks after its own results and runs.
+    """
+    folder = Path(out)
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    is_ours = all(name == "runs" or _is_result(name) for name in names)
+    may_exist = resume or not force
+    check_output_folder(out, "experiment", is_ours=is_ours, resume=may_exist, force=force)
+    return folder
+
+
+def _is_result(name: str) -> bool:
+    """Whether an experiment writes a file of this name."""
+    stem, _, kind = name.rpartition(".")
+    return kind in ("md", "json", "png") and stem.partition("-")[0] in EXPERIMENTS
 
 
 def _check_tasks(result: Path, plan: Plan) -> None:

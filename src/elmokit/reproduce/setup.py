@@ -57,7 +57,8 @@ class Setup:
         out: Folder for everything that is written.
         plan: The size.
         bilm: What the biLM is.
-        resume: Use the runs that `out` has already, and go on with those that are not finished.
+        resume: Use the runs that `out` has already, and continue those that are not finished.
+        force: Replace them.
         on_run: Gets each run's name, its number and their number before it begins.
         on_row: Gets the row of every epoch.
     """
@@ -69,6 +70,7 @@ class Setup:
     plan: Plan
     bilm: Bilm
     resume: bool = False
+    force: bool = False
     on_run: OnRun | None = None
     on_row: OnRow | None = None
 

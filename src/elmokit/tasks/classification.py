@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from ..errors import FormatError
+from ..errors import FormatError, InputError
 from ..text.reader import Reader
 from .bcn import Bcn
 from .config import BcnConfig, TaskConfig
@@ -38,10 +38,17 @@ class SentimentTask(LabelTask):
             texts, lambda t: text_of(t.tokens), config.held_out, is_training=is_training
         )
 
-    def example(self, line: str, reader: Reader) -> LabelledText:
-        """The tokens of a line, or of the `text` of a JSON object; without a label."""
-        text = (json_object(line) or {}).get("text")
-        return LabelledText(tuple(reader.tokens(text if isinstance(text, str) else line)), "")
+    def example(self, line: str, reader: Reader, config: TaskConfig) -> LabelledText:
+        """The tokens of a line, or of the text in a JSON object; without a label."""
+        assert isinstance(config, BcnConfig)
+        record = json_object(line)
+        text = line if record is None else record.get(config.text)
+        if not isinstance(text, str):
+            found = ", ".join(map(repr, record or {}))
+            raise InputError(
+                f"a JSON object without text in the field {config.text!r}; found {found:.80}"
+            )
+        return LabelledText(tuple(reader.tokens(text)), "")
 
     def sentences(self, example: LabelledText) -> list[Sequence[str]]:
         """The text itself."""

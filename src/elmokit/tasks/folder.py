@@ -15,7 +15,10 @@ RUN/
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from types import NoneType
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,16 +27,52 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ..errors import FileError, FormatError
-from ..io.files import read_lines, whole_file
+from ..io.files import json_field, read_json, read_lines, whole_file
 from .words import WordTable
 
 VERSION = 1
 CHECKPOINT = "checkpoint.safetensors"
+WRITTEN = (
+    "words.txt", "words.safetensors", "metrics.json", "weights.json", "weights.png", "seed-*",
+)  # fmt: skip
+"""What a run writes beside `task.json`."""
 
 
 def is_task_run(folder: str | Path) -> bool:
     """Whether a folder is that of a task run."""
     return (Path(folder) / "task.json").is_file()
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """What `task.json` says, its fields checked for their types."""
+    path = folder / "task.json"
+    card = read_json(path)
+    get = partial(json_field, card, where=str(path))
+    version = get("format_version", int, default=None)
+    if version != VERSION:
+        raise FormatError(f"{path}: format_version={version!r}, not {VERSION}; update elmokit")
+    get("task", str)
+    get("config", dict)
+    get("facts", dict)
+    get("static", str, NoneType, default=None)
+    if get("model", dict, NoneType) is not None:
+        for name in ("source", "fingerprint"):
+            get(f"model.{name}", str)
+        for name in ("num_layers", "dim"):
+            get(f"model.{name}", int)
+    for side in ("train", "dev"):
+        get(f"{side}.path", str)
+        get(f"{side}.examples", int)
+        get(f"{side}.sha256", str, NoneType, default=None)
+    return card
+
+
+def read_scores(path: Path, *names: str) -> dict[str, Any]:
+    """A `metrics.json`, of which some fields are whole numbers."""
+    values = read_json(path)
+    for name in names:
+        json_field(values, name, int, where=str(path))
+    return values
 
 
 @contextmanager
@@ -48,7 +87,7 @@ def run_folder(folder: Path) -> Iterator[None]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def has_model(folder: str | Path) -> bool:
+def holds_run(folder: str | Path) -> bool:
     """Whether a task run has a model, or a checkpoint of one: something would be lost with it."""
     names = ("model.safetensors", CHECKPOINT)
     seeds = Path(folder).glob("seed-*")

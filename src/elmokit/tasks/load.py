@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from ..errors import FileError, FormatError, InputError
-from ..io.files import json_field, read_json
+from ..errors import ConfigError, FileError, FormatError, InputError
 from ..model.device import find_device
 from ..text.reader import Reader
 from .batch import TokenReader
 from .config import TaskConfig
+from .digest import is_same_data
 from .features import FrozenLayers, LayerSource
-from .folder import VERSION, is_task_run, load_model, load_words, seed_folder
+from .folder import is_task_run, load_model, load_words, read_card, read_scores, seed_folder
 from .registry import find_task
 from .run import new_model
 from .source import load_bilm, reload_bilm
@@ -42,17 +42,20 @@ class TrainedTask:
         self.task, self.config, self.model, self.read = task, config, model, read
         self.reader = reader
         self.facts, self.seed = card["facts"], seed
-        self._data = {Path(card[side]["path"]).name for side in ("train", "dev")}
+        self._data = [card[side] for side in ("train", "dev")]
 
     def evaluate(self, path: str | Path) -> Metrics:
         """The scores on a file, and the number of examples.
 
-        Of the file that the model has learned from, only what was held out; a file of the same
-        name is taken for it.
+        For the file that the model has learned from, only what was held out is scored; its
+        contents tell, whatever it is called now.
         """
         path, config = Path(path), self.config
-        if config.held_out and path.name in self._data:
-            log.info("%s: the held-out part only, %g of it", path, config.held_out)
+        if config.held_out and any(is_same_data(path, data) for data in self._data):
+            log.warning(
+                "%s is the training data: scoring only the %g of it that was held out",
+                *(path, config.held_out),
+            )
         elif config.held_out:
             config = replace(config, held_out=0.0)
         examples = self.task.read(path, config, self.reader, is_training=False)
@@ -83,8 +86,12 @@ class TrainedTask:
 
     def predict_texts(self, texts: Iterable[str]) -> list[tuple[Example, Any]]:
         """Each text as an example, and what the model says about it."""
-        examples = [self.task.example(text, self.reader) for text in texts]
+        examples = [self.example(text) for text in texts]
         return list(zip(examples, self.predict(examples), strict=True))
+
+    def example(self, line: str) -> Example:
+        """A line of text as an example without a label."""
+        return self.task.example(line, self.reader, self.config)
 
     def _has_words(self, example: Example) -> bool:
         return all(map(len, self.task.sentences(example)))
@@ -109,11 +116,12 @@ def load_task(
     if not is_task_run(folder):
         raise FileError(f"{folder} is no task run: it has no task.json; make one: elmokit train")
     where = folder / "task.json"
-    card = read_json(where)
-    if card.get("format_version") != VERSION:
-        raise FormatError(f"{where}: format_version={card.get('format_version')!r}, not {VERSION}")
-    task = find_task(json_field(card, "task", str, where=str(where)))
-    config = task.config_class.from_dict(card["config"], str(where))
+    card = read_card(folder)
+    try:
+        task = find_task(card["task"])
+        config = task.config_class.from_dict(card["config"], "config")
+    except ConfigError as e:
+        raise FormatError(f"{where}: {e}") from e
     if seed is None:
         seed = _best_seed(folder)
     place = seed_folder(folder, seed)
@@ -148,8 +156,7 @@ def _source(
 def _best_seed(folder: Path) -> int:
     """The best seed of a finished run; of an unfinished one, the first that has a model."""
     if (folder / "metrics.json").is_file():
-        where = str(folder / "metrics.json")
-        return int(json_field(read_json(folder / "metrics.json"), "best_seed", int, where=where))
+        return int(read_scores(folder / "metrics.json", "best_seed")["best_seed"])
     for path in sorted(folder.glob("seed-*/model.safetensors")):
         return int(path.parent.name.removeprefix("seed-"))
     raise FileError(f"{folder} has no model yet; train it with: elmokit train … --resume")

@@ -16,20 +16,25 @@ import torch
 
 from ..builtin import builtin_folder
 from ..errors import ConfigError, FileError, InputError
-from ..io.files import read_json, whole_file, write_json
+from ..io.files import whole_file, write_json
 from ..io.lock import locked
+from ..io.output import LOCK, check_output_folder, remove_ours
 from ..model import Elmo
 from ..model.device import find_device
 from ..text.reader import Reader
 from ..train.interrupts import Interrupts, interrupts
 from .batch import TokenReader
 from .config import TaskConfig
+from .digest import data_digest
 from .embedding import TaskEmbedding
 from .features import FrozenLayers, LayerSource, TunedLayers
 from .folder import (
     VERSION,
-    has_model,
+    WRITTEN,
+    holds_run,
+    is_task_run,
     load_words,
+    read_card,
     run_folder,
     save_words,
     seed_folder,
@@ -62,6 +67,7 @@ def train_task(
     seeds: int = 1,
     static: str | Path | None = None,
     resume: bool = False,
+    force: bool = False,
     device: str | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> dict[str, Any]:
@@ -82,6 +88,7 @@ def train_task(
         seeds: How many models to train, from the seed `train.seed` on.
         static: File of static word vectors (GloVe, word2vec, fastText).
         resume: Continue where the run in `out` stopped, if there is one.
+        force: Replace the run in `out`, if there is one.
         device: Any torch device; by default a GPU if there is one.
         on_row: Gets the row of every epoch.
     """
@@ -91,14 +98,17 @@ def train_task(
         raise ConfigError(f"task {task}: expected a {chosen.config_class.__name__}")
     if seeds < 1:
         raise ConfigError(f"seeds={seeds}: expected 1 or more")
-    folder = Path(out)
-    if has_model(folder) and not resume:
-        raise FileError(f"{folder} already holds a run; use --resume, or choose another folder")
+    is_ours = is_task_run(out)
+    is_bare = is_ours and not holds_run(out)  # has learned nothing yet: it may start again
+    folder = check_output_folder(
+        out, "task run", is_ours=is_ours, resume=resume or (is_bare and not force), force=force
+    )
     with interrupts() as signals:
         elmo = _bilm(config, model, device)
         run = _Run(chosen, config, elmo, folder, on_row, device, signals)
-        with run_folder(folder), locked(folder / ".lock", folder):
-            run.read(Path(train), Path(dev), static, str(model) if elmo is not None else None)
+        with run_folder(folder), locked(folder / LOCK, folder):
+            source = str(model) if elmo is not None else None
+            run.read(Path(train), Path(dev), static, source, force)
             numbers = [config.train.seed + i for i in range(seeds)]
             return run.finish([run.train_seed(number) for number in numbers])
 
@@ -127,8 +137,10 @@ class _Run:
             cache = config.train.cache_mb << 20
             self.source = FrozenLayers(elmo, config.elmo.layers, max_bytes=cache)
 
-    def read(self, train: Path, dev: Path, static: str | Path | None, source: str | None) -> None:
-        """Read the data, or check that they are those of the run that resumes."""
+    def read(
+        self, train: Path, dev: Path, static: str | Path | None, source: str | None, force: bool
+    ) -> None:
+        """Read the data; then begin, or check that they are those of the run that resumes."""
         config = self.config
         self.train = self._examples(train, is_training=True)
         self.dev = self._examples(dev, is_training=False)
@@ -144,14 +156,16 @@ class _Run:
             "config": config.to_dict(),
             "model": None if self.elmo is None else _card(self.elmo, str(source)),
             "static": None if static is None else str(static),
-            "train": {"path": str(train), "examples": len(self.train)},
-            "dev": {"path": str(dev), "examples": len(self.dev)},
+            "train": _data(train, self.train),
+            "dev": _data(dev, self.dev),
             "facts": self.facts,
         }
         self.card = found = json.loads(json.dumps(found))
         warn_of_unseen(self.task, self.facts, self.dev, dev)
-        if has_model(self.folder):
-            before = read_json(self.folder / "task.json")
+        if force:
+            remove_ours(self.folder, WRITTEN, "task.json")
+        if holds_run(self.folder):
+            before = read_card(self.folder)
             check_same(self.folder, before, found)
             self.table = load_words(self.folder)
             for number in seed_numbers(self.folder):  # refuse before anything is changed
@@ -276,6 +290,10 @@ def _card(elmo: Elmo, source: str) -> dict[str, Any]:
         "num_layers": elmo.num_layers,
         "dim": elmo.dim,
     }
+
+
+def _data(path: Path, examples: list[Example]) -> dict[str, Any]:
+    return {"path": str(path), "sha256": data_digest(path), "examples": len(examples)}
 
 
 def _read_static(path: str | Path | None, words: set[str]) -> Any:

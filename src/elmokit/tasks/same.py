@@ -1,5 +1,6 @@
 """What must not change when a run goes on."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ def check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> Non
     if now["model"] and before.get("model"):  # the folder of the biLM may move
         now["model"] = now["model"] | {"source": before["model"]["source"]}
     there, here = _flat(before), _flat(now)
-    names = [name for name in {**there, **here} if name not in _FREE]
+    skipped = {*_FREE, *_same_data(there, here)}
+    names = [name for name in {**there, **here} if name not in skipped]
     changed = [name for name in names if there.get(name) != here.get(name)]
     if any(name.startswith("model") for name in changed):
         source = (before.get("model") or {"source": "none"})["source"]
@@ -35,6 +37,16 @@ def check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> Non
             f"{here.get(name)!r:.60} now{more}; resume a run as it was started "
             "(see its task.json; only train.epochs may grow), or choose another folder"
         )
+
+
+def _same_data(there: dict[str, Any], here: dict[str, Any]) -> Iterator[str]:
+    """What need not be compared: the path of equal data, and a hash that one side lacks."""
+    for side in ("train", "dev"):
+        before, now = there.get(f"{side}.sha256"), here.get(f"{side}.sha256")
+        if before is None or now is None:  # an older version, or a stream
+            yield f"{side}.sha256"
+        elif before == now:
+            yield f"{side}.path"
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ..model import Elmo
 from ..train.interrupts import Interrupts
 from .checkpoint import read_state
 from .config import TrainConfig
-from .folder import CHECKPOINT, is_there, save_model
+from .folder import CHECKPOINT, is_there, read_scores, save_model
 from .task import Example, Metrics
 from .trainer import Row, Trainer
 
@@ -24,7 +24,7 @@ def finished_seed(folder: Path, config: TrainConfig) -> dict[str, Any] | None:
     """What a seed came to, unless there is more to do; without a checkpoint there cannot be."""
     if not (folder / "metrics.json").is_file():
         return None
-    result = read_json(folder / "metrics.json")
+    result = read_scores(folder / "metrics.json", "seed", "epoch", "epochs")
     is_finished = config.is_over(result["epochs"], result["epochs"] - result["epoch"])
     if not is_finished and not is_there(folder / CHECKPOINT):
         raise FileError(
@@ -36,8 +36,14 @@ def finished_seed(folder: Path, config: TrainConfig) -> dict[str, Any] | None:
 
 def check_seed(folder: Path, config: TrainConfig) -> None:
     """Refuse a seed that has more to do and cannot resume."""
-    if finished_seed(folder, config) is None and is_there(folder / CHECKPOINT):
+    if finished_seed(folder, config) is not None:
+        return
+    if is_there(folder / CHECKPOINT):
         read_state(folder / CHECKPOINT)
+    elif is_there(folder / "log.jsonl"):
+        raise FileError(
+            f"{folder / CHECKPOINT} is gone; restore it from a copy, or train in a new folder"
+        )
 
 
 class _Stopped(Exception):

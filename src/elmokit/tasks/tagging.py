@@ -33,7 +33,7 @@ class NerTask:
             sentences, lambda s: text_of(s.tokens), config.held_out, is_training=is_training
         )
 
-    def example(self, line: str, reader: Reader) -> TaggedSentence:
+    def example(self, line: str, reader: Reader, config: TaskConfig) -> TaggedSentence:
         """The tokens of a line, without tags."""
         tokens = tuple(reader.tokens(line))
         return TaggedSentence(tokens, ("O",) * len(tokens))

@@ -57,8 +57,14 @@ class Task(Protocol):
         """The examples of a file."""
         ...
 
-    def example(self, line: str, reader: Reader) -> Example:
-        """A line of text as an example without a label."""
+    def example(self, line: str, reader: Reader, config: TaskConfig) -> Example:
+        """A line of text as an example without a label.
+
+        Args:
+            line: The text, or a JSON object with the fields that the training data has.
+            reader: Text to tokens.
+            config: The settings of the run, which may name those fields.
+        """
         ...
 
     def sentences(self, example: Example) -> list[Sequence[str]]:

@@ -153,6 +153,8 @@ def _read_progress(path: Path) -> Progress:
         return Progress.from_dict(progress)
     except FileError as e:
         raise FileError(f"{path}: {e}") from e
+    except ValueError as e:
+        raise FormatError(f"{path / 'state.json'} is damaged ({e})") from e
 
 
 def _is_whole(path: Path) -> bool:

@@ -124,6 +124,8 @@ class TrainConfig(Config):
 class PretrainConfig(Config):
     """A whole run. The corpus sets the model's tokenizer, vocabulary and character limit."""
 
+    preset: str = ""
+    """The preset that the settings began with, for the record."""
     model: ElmoConfig = field(default_factory=ElmoConfig)
     data: DataConfig = field(default_factory=DataConfig)
     softmax: SoftmaxConfig = field(default_factory=SoftmaxConfig)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..errors import FormatError, MissingExtra
+from ..errors import FileError, FormatError, MissingExtra
 from ..io.files import whole_file
 
 
@@ -52,17 +52,29 @@ def _board(folder: Path, step: int) -> Any:
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The logged steps of a run; a torn last line is left out."""
-    if not path.exists():
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
         return []
+    except OSError as e:
+        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
     rows = []
-    lines = path.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line)
-            row["step"], row["tokens"], row["loss"]
-        except (ValueError, TypeError, KeyError) as e:
-            if number == len(lines):
-                break
-            raise FormatError(f"{path}, line {number}: not a logged step") from e
-        rows.append(row)
+        row = _row(line)
+        if row is None and number < len(lines):
+            raise FormatError(f"{path}, line {number}: not a logged step; restore it from a copy")
+        if row is not None:
+            rows.append(row)
     return rows
+
+
+def _row(line: str) -> dict[str, Any] | None:
+    """A logged step: numbers by name, among them those that every step has."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict) or not row.keys() >= {"step", "tokens", "loss"}:
+        return None
+    is_valid = all(type(value) in (int, float) for value in row.values())
+    return row if is_valid and all(type(row[n]) is int for n in ("step", "tokens")) else None

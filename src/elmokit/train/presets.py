@@ -12,16 +12,19 @@ def _model(filters: list[tuple[int, int]], dim: int, projection: int, highways: 
 
 PRESETS: dict[str, PretrainConfig] = {
     "tiny": PretrainConfig(
+        preset="tiny",
         model=_model([(1, 16), (2, 32), (3, 64), (4, 128)], 256, 64, 1),
         data=DataConfig(batch_tokens=1280, lanes=64),
         softmax=SoftmaxConfig(num_samples=1024),
         train=TrainConfig(dropout=0.05),
     ),
     "small": PretrainConfig(
+        preset="small",
         model=_model([(1, 32), (2, 32), (3, 64), (4, 128), (5, 256)], 512, 128, 1),
         data=DataConfig(lanes=64),
     ),
     "medium": PretrainConfig(
+        preset="medium",
         model=_model(
             [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)], 1024, 256, 1
         ),
@@ -29,6 +32,7 @@ PRESETS: dict[str, PretrainConfig] = {
         train=TrainConfig(lr=1e-3, warmup_steps=1000),
     ),
     "original": PretrainConfig(
+        preset="original",
         model=_model(
             [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)], 4096, 512, 2
         ),

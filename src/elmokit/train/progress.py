@@ -41,12 +41,20 @@ class Progress:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Progress":
-        """What `to_dict` gave, perhaps in an older version, which knew fewer fields."""
+        """What `to_dict` gave, perhaps in an older version, which knew fewer fields.
+
+        Raises:
+            FileError: A newer elmokit wrote it.
+            ValueError: A value cannot be right.
+        """
         unknown = sorted(values.keys() - {f.name for f in fields(cls)})
         if unknown:
             raise FileError(
-                f"written by a newer elmokit ({', '.join(unknown)}); upgrade to resume it"
+                f"written by a newer elmokit ({', '.join(unknown):.80}); upgrade to resume it"
             )
+        for name, value in values.items():
+            if not _fits(name, value):
+                raise ValueError(f"{name}={value!r:.40}")
         return cls(**values)
 
     def share(self, config: TrainConfig, reserve: float = 0.0) -> float:
@@ -67,3 +75,12 @@ class Progress:
             if limit is not None
         ]
         return max(shares)
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a field can have a value."""
+    if name in ("step", "tokens", "loss_steps", "since_best"):
+        return type(value) is int and value >= 0
+    if name in ("epochs", "seconds", "loss", "best"):
+        return type(value) in (int, float) or (name == "best" and value is None)
+    return isinstance(value, dict if name == "place" else bool)

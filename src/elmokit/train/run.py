@@ -19,13 +19,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..config import ElmoConfig
 from ..data.corpus import Corpus
-from ..errors import ConfigError, FileError
-from ..io.files import read_json, whole_file, write_json
+from ..errors import ConfigError, ElmoError, FileError, FormatError
+from ..io.files import whole_file, write_json
 from ..io.lock import locked
+from ..io.output import LOCK, check_output_folder, remove_ours
 from ..model import Elmo
 from .card import write_card
-from .checkpoint import checkpoints, load_state, save_state
+from .checkpoint import State, checkpoints, load_state, save_state
 from .config import PretrainConfig
 from .curve import draw_curve
 from .distributed import World, world
@@ -42,12 +44,19 @@ from .setup import (
     held_out_batches,
     loaded_model,
     new_model,
+    resumed_model,
     training_stream,
 )
 from .start_vectors import StartVectors, read_start_vectors, start_from_vectors
-from .status import is_run
+from .status import is_model, is_run, read_facts
 
 log = logging.getLogger(__name__)
+
+_WRITTEN = (
+    "log.jsonl", "curve.png", "result.json", "config.json", "model.safetensors", "vocab.txt",
+    "characters.json", "words.json", "checkpoints", "tensorboard",
+)  # fmt: skip
+"""What a run writes beside `run.json` and a model card that may be somebody's own."""
 
 
 def pretrain(
@@ -58,6 +67,7 @@ def pretrain(
     source: str | None = None,
     vectors: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    force: bool = False,
     device: str | None = None,
     tensorboard: bool = False,
     on_row: Callable[[Row], None] | None = None,
@@ -75,6 +85,7 @@ def pretrain(
         vectors: Static word vectors to start from: a GloVe, word2vec or fastText file, or `kiwi`
             for those of Kiwi's own language model. A run that resumes does not need them.
         resume: Continue where the run in `out` stopped, if there is one.
+        force: Replace the run in `out`, if there is one.
         device: Any torch device; by default a GPU if there is one.
         tensorboard: Write events for TensorBoard, too.
         on_row: Gets every logged step.
@@ -83,13 +94,15 @@ def pretrain(
     """
     if source is not None and vectors is not None:
         raise ConfigError("vectors are the start of a new model; they cannot go with --from")
-    folder = Path(out)
+    folder = check_output_folder(
+        out, "pre-training run", is_ours=is_run(Path(out)), resume=resume, force=force
+    )
     opened = Corpus.open(corpus)
     if not len(opened.train) or not len(opened.valid):
         raise ConfigError(f"{corpus}: no held-out text; prepare it with --valid or more lines")
     config = fit_to_corpus(config or PRESETS["small"], opened)
     with interrupts() as signals, world(device) as here, ExitStack() as stack:
-        run = _Run(folder, opened, config, source, resume, here, on_row, on_stage, signals)
+        run = _Run(folder, opened, config, source, force, here, on_row, on_stage, signals)
         run.start(stack, None if vectors is None else os.fspath(vectors), tensorboard)
         with signals.deferred():
             run.loop.run(run.after_step)
@@ -106,7 +119,7 @@ class _Run:
         corpus: Corpus,
         config: PretrainConfig,
         source: str | None,
-        resume: bool,
+        force: bool,
         here: World,
         on_row: Callable[[Row], None] | None,
         on_stage: Callable[[str, float], None] | None,
@@ -115,23 +128,25 @@ class _Run:
         self.folder, self.corpus, self.world, self.signals = folder, corpus, here, signals
         self.on_row, self.on_stage = on_row, on_stage
         self.checkpoints = folder / "checkpoints"
-        if is_run(folder) and not resume:
-            raise FileError(f"{folder} already holds a run; use --resume, or choose another folder")
-        self.elmo, is_new_softmax = (
-            loaded_model(source, corpus, config.train.seed)
-            if source is not None
-            else (new_model(config, corpus), False)
-        )
+        self.force = force
+        self.before = read_facts(folder) if is_run(folder) and not force else None
+        if self.before is not None and source not in (None, self.before["source"]):
+            raise ConfigError(
+                f"{folder} continues {self.before['source'] or 'no other model'}, not {source}; "
+                "resume it without --from, or start in a new folder"
+            )
+        source = source if self.before is None else self.before["source"]
+        self.elmo, is_new_softmax = self._model(config, source)
         self.config = config = replace(config, model=self.elmo.config)
         self.facts: dict[str, Any] = {
             "corpus": str(corpus.folder.resolve()),
             "fingerprint": corpus.info.fingerprint,
             "source": source,
             "vectors": None,
+            "is_new_softmax": is_new_softmax,
             "has_checkpoint": False,
             "config": config.to_dict(),
         }
-        self.before = read_json(folder / "run.json") if is_run(folder) else None
         if self.before is not None:
             self._check(self.before)
         assert self.elmo.softmax is not None
@@ -160,11 +175,14 @@ class _Run:
         self.world.wait()  # until all have seen the folder as it was
         if self.world.is_first:
             self.folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(self.folder / ".lock", self.folder))
+            stack.enter_context(locked(self.folder / LOCK, self.folder))
+            if self.force:
+                remove_ours(self.folder, _WRITTEN, "run.json")
+        self.world.wait()
         state = load_state(self.checkpoints)
         self.world.wait()
         if state is not None:
-            self.loop.restore(state)
+            self._restore(state)
             self.loop.progress.is_done = False  # the budget may be larger now
             self.facts["has_checkpoint"] = True
             log.info("resuming from step %d", state.progress.step)
@@ -182,6 +200,17 @@ class _Run:
             self.log = RunLog(self.folder, self.loop.progress.step, tensorboard)
             stack.callback(self.log.close)
             self._last = (self.loop.progress.tokens, self.loop.step_seconds)
+
+    def _restore(self, state: State) -> None:
+        try:
+            self.loop.restore(state)
+        except ElmoError:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as e:
+            raise FormatError(
+                f"{self.checkpoints}, step {state.progress.step}: does not fit this run "
+                f"({e!s:.100}); restore it from a copy, or start again in a new folder"
+            ) from e
 
     def after_step(self) -> None:
         """Evaluate, log and save where it is time."""
@@ -222,9 +251,22 @@ class _Run:
         self._draw()
         self.world.wait()
 
+    def _model(self, config: PretrainConfig, source: str | None) -> tuple[Elmo, bool]:
+        """The model to train, and whether its softmax has to be learned from nothing.
+
+        A run that continued another model has all of it in its own folder.
+        """
+        if source is None:
+            return new_model(config, self.corpus), False
+        before = self.before
+        if before is not None and before["has_checkpoint"] and is_model(self.folder):
+            saved = ElmoConfig.from_dict(before["config"]["model"], "model")
+            return resumed_model(self.folder, saved), before["is_new_softmax"]
+        return loaded_model(source, self.corpus, config.train.seed)
+
     def _read_vectors(self, vectors: str | None) -> StartVectors | None:
         """The vectors that this run starts from, unless it started long ago."""
-        recorded = (self.before or {}).get("vectors")
+        recorded = self.before["vectors"] if self.before is not None else None
         if self.before is not None:
             known = None if recorded is None else recorded["source"]
             if vectors is not None and vectors != known:
@@ -261,15 +303,16 @@ class _Run:
         self._saved_at = time.monotonic()
         if not self.world.is_first:
             return
+        if self.loop.progress.best is None:
+            self._export()  # first: a run that resumes may need what is not in a checkpoint
         save_state(self.checkpoints, state)
         if not self.facts["has_checkpoint"]:
             self.facts["has_checkpoint"] = True
             self._write_facts()
-        if self.loop.progress.best is None:
-            self._export()
 
     def _check(self, before: dict[str, Any]) -> None:
         """A run resumes with its own text and model; its budget may change."""
+        read_log(self.folder / "log.jsonl")  # a damaged one stops the run before anything changes
         if before["fingerprint"] != self.facts["fingerprint"]:
             raise ConfigError(
                 f"{self.folder} was trained on {before['corpus']}, which has other text; "
@@ -285,10 +328,7 @@ class _Run:
 
     def _check_new(self, before: dict[str, Any]) -> None:
         """Only a run that never wrote a checkpoint may begin at step 0 again."""
-        steps = [row["step"] for row in read_log(self.folder / "log.jsonl")]
-        # Runs of before November 2026 do not record it.
-        was_due = max(steps, default=0) >= before["config"]["train"]["checkpoint_every"]
-        if before.get("has_checkpoint", was_due):
+        if before["has_checkpoint"]:
             raise FileError(
                 f"{self.checkpoints}: the checkpoints of this run are gone; restore them from a "
                 "copy, or start again in a new folder"

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,6 +13,8 @@ from ..data.batches import SentenceBatches
 from ..data.corpus import BOS_ID, EOS_ID, UNK_ID, Corpus, Sentences
 from ..data.stream import LaneStream, SentenceStream, Stream
 from ..errors import ConfigError
+from ..io.checkpoint import OPTIONAL
+from ..io.load import read_checkpoint
 from ..model import Elmo
 from ..nn import Softmax
 from ..text.index import TokenIndexer
@@ -100,6 +103,23 @@ def loaded_model(source: str, corpus: Corpus, seed: int) -> tuple[Elmo, bool]:
     assert elmo.softmax is not None
     elmo.softmax.requires_grad_(True)
     return elmo, not has_softmax
+
+
+def resumed_model(folder: Path, config: ElmoConfig) -> Elmo:
+    """The model that a run has exported, to be trained on: its weights come from a checkpoint.
+
+    Args:
+        folder: The run.
+        config: The architecture as the run began with it.
+    """
+    checkpoint = read_checkpoint(folder)
+    checkpoint.config = config
+    for name in OPTIONAL:
+        checkpoint.tensors.pop(name, None)
+    elmo = Elmo.from_checkpoint(checkpoint, device="cpu", requires_grad=True)
+    assert elmo.softmax is not None
+    elmo.softmax.requires_grad_(True)
+    return elmo
 
 
 def batch_reader(elmo: Elmo, corpus: Corpus, device: torch.device) -> BatchReader:

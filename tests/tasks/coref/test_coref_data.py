@@ -149,9 +149,10 @@ def test_singletons_are_a_setting(tmp_path: Path) -> None:
 
 def test_a_line_is_a_document() -> None:
     task, reader = CorefTask(), Reader()
-    document = task.example("Dr. Kim left. He was late!", reader)
+    config = task.config_class()
+    document = task.example("Dr. Kim left. He was late!", reader, config)
     assert document.sentences == (("Dr.", "Kim", "left", "."), ("He", "was", "late", "!"))
-    assert not all(map(len, task.sentences(task.example("  ", reader))))
+    assert not all(map(len, task.sentences(task.example("  ", reader, config))))
     clusters = [((0, 2), (4, 5))]
     assert task.row(document, clusters) == {
         "tokens": document.tokens,

@@ -113,14 +113,15 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(
 
 def test_a_line_to_predict() -> None:
     task, reader = SnliTask(), Reader("regex")
+    config = task.config_class()
     expected = SentencePair(("A", "man", "."), ("He",))
-    assert task.example("A man.\tHe", reader) == expected
-    assert task.example('{"premise": "A man.", "hypothesis": "He"}', reader) == expected
-    assert task.example('{"sentence2": "He", "sentence1": "A man."}', reader) == expected
-    assert_refused(lambda: task.example('{"premise": "A man."}', reader), "'hypothesis'")
-    assert task.sentences(task.example(" ", reader)) == [(), ()]
+    assert task.example("A man.\tHe", reader, config) == expected
+    assert task.example('{"premise": "A man.", "hypothesis": "He"}', reader, config) == expected
+    assert task.example('{"sentence2": "He", "sentence1": "A man."}', reader, config) == expected
+    assert_refused(lambda: task.example('{"premise": "A man."}', reader, config), "'hypothesis'")
+    assert task.sentences(task.example(" ", reader, config)) == [(), ()]
     for line in ("A man sleeps.", "a\tb\tc", "a\t", "\tb"):
-        assert_refused(lambda line=line: task.example(line, reader), repr(line), "a tab")
+        assert_refused(lambda line=line: task.example(line, reader, config), repr(line), "a tab")
 
 
 def test_the_shared_pairs_can_be_read() -> None:

@@ -13,6 +13,7 @@ from elmokit.text.reader import Reader
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "srl"
 TASK, READER = SrlTask(), Reader("regex")
+CONFIG = TASK.config_class()
 WORDS = ["She", "likes", "swimming"]
 LIKES = {"pred": 1, "lemma": "like", "tags": ["B-ARG0", "B-V", "B-ARG1"]}
 SWIMS = {"pred": 2, "tags": ["B-ARG0", "O", "B-V"]}
@@ -83,20 +84,20 @@ def test_some_frames_for_training_only(tmp_path: Path) -> None:
 
 
 def test_a_line_to_predict() -> None:
-    frame = TASK.example("She [gave] him a book.", READER)
+    frame = TASK.example("She [gave] him a book.", READER, CONFIG)
     assert frame.tokens == ("She", "gave", "him", "a", "book", ".") and frame.predicate == 1
-    assert TASK.sentences(TASK.example(" ", READER)) == [()]
+    assert TASK.sentences(TASK.example(" ", READER, CONFIG)) == [()]
     for text, mention in (
         ("She gave him a book.", "one predicate in brackets, as in"),
         ("She [gave] him a [book].", "one predicate in brackets, as in"),
         ("She [gave him] a book.", "2 tokens"),
         ("She [] a book.", "no word in the brackets"),
     ):
-        assert_refused(lambda text=text: TASK.example(text, READER), repr(text), mention)
+        assert_refused(lambda text=text: TASK.example(text, READER, CONFIG), repr(text), mention)
 
 
 def test_a_prediction_in_words() -> None:
-    frame = TASK.example("Yes, she [gave] him a book.", READER)
+    frame = TASK.example("Yes, she [gave] him a book.", READER, CONFIG)
     tags = ["O", "O", "B-ARG0", "B-V", "B-ARG2", "B-ARG1", "I-ARG1", "O"]
     assert TASK.text(frame, tags) == "Yes , [ARG0 she] [V gave] [ARG2 him] [ARG1 a book] ."
     row = TASK.row(frame, tags)

@@ -35,7 +35,7 @@ class CorefTask:
             return documents
         return [document.without_singletons() for document in documents]
 
-    def example(self, line: str, reader: Reader) -> CorefDocument:
+    def example(self, line: str, reader: Reader, config: TaskConfig) -> CorefDocument:
         """A line of running text as a document of sentences."""
         sentences = [tuple(reader.tokens(sentence)) for sentence in split_sentences(line)]
         # An empty sentence marks a document without words.

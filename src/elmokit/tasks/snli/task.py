@@ -34,7 +34,7 @@ class SnliTask(LabelTask):
             pairs, lambda p: text_of(p.premise), config.held_out, is_training=is_training
         )
 
-    def example(self, line: str, reader: Reader) -> SentencePair:
+    def example(self, line: str, reader: Reader, config: TaskConfig) -> SentencePair:
         """The premise and the hypothesis of a line, parted by a tab, or of a JSON object."""
         if not line.strip():
             return SentencePair((), ())

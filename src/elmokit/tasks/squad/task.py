@@ -31,7 +31,7 @@ class SquadTask:
         assert isinstance(config, SquadConfig)
         return read_squad(path, config, reader, is_training=is_training)
 
-    def example(self, line: str, reader: Reader) -> Question:
+    def example(self, line: str, reader: Reader, config: TaskConfig) -> Question:
         """A question, a tab and a text; or a JSON object: `question`, `context`, perhaps `id`."""
         question, context, name = _split(line)
         tokens = tuple(reader.tokens(question))

@@ -43,7 +43,7 @@ class SrlTask:
             frames = [frames[i] for i in kept.tolist()]
         return frames
 
-    def example(self, line: str, reader: Reader) -> Frame:
+    def example(self, line: str, reader: Reader, config: TaskConfig) -> Frame:
         """The tokens of a line whose predicate is in brackets."""
         if not line.strip():
             return Frame((), 0, ())

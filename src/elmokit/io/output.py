@@ -1,0 +1,89 @@
+"""One rule for everything that writes a folder: nothing that exists is lost unasked.
+
+A command writes into a folder that is missing or empty. `--force` replaces what the same command
+wrote there before, and nothing else.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import ConfigError, FileError
+
+LOCK = ".lock"
+"""The file that `locked` leaves in a folder; it holds nothing."""
+
+
+def check_output_folder(
+    folder: str | os.PathLike[str],
+    kind: str,
+    *,
+    is_ours: bool,
+    resume: bool = False,
+    force: bool = False,
+) -> Path:
+    """The folder as a path, if a command may write there.
+
+    Args:
+        folder: As the user named it.
+        kind: What the command writes, such as "pre-training run".
+        is_ours: Whether the same command wrote what is there.
+        resume: Continue what is there.
+        force: Replace what is there.
+    """
+    if resume and force:
+        raise ConfigError("--resume continues what is there, --force replaces it; choose one")
+    name = os.fspath(folder)
+    if not name.strip():
+        raise ConfigError("the name of the output folder is empty; expected -o FOLDER")
+    path = Path(name)
+    if is_empty(path):
+        return path
+    if not is_ours:
+        raise FileError(
+            f"{path} holds other files, and no {kind}; choose a folder that is new or empty"
+        )
+    if not (resume or force):
+        raise FileError(
+            f"{path} already holds a {kind}; use --resume, replace it with --force, or choose "
+            "another folder"
+        )
+    return path
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether a folder is missing or has nothing in it; an error where that cannot be known."""
+    try:
+        return all(name == LOCK for name in os.listdir(folder))
+    except FileNotFoundError:
+        return True
+    except NotADirectoryError as e:
+        raise FileError(f"{folder}: a file is in the way of the folder to be written") from e
+    except OSError as e:
+        raise FileError(f"{folder} cannot be read: {e.strerror or e}") from e
+
+
+def remove_ours(folder: Path, names: Iterable[str], last: str) -> None:
+    """Remove what a command wrote, and no file of anybody else.
+
+    Args:
+        folder: Where.
+        names: Files and folders, or patterns of such.
+        last: The file that says whose folder it is; it goes last, so that a removal that was
+            killed can be repeated.
+    """
+    for pattern in names:
+        for path in folder.glob(pattern):
+            _remove(path)
+    _remove(folder / last)
+
+
+def _remove(path: Path) -> None:
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as e:
+        raise FileError(f"{path} cannot be removed: {e.strerror or e}") from e
