@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -type f -not -name '*.pyc')
 
-.PHONY: demo test test-native lint format clean
+.PHONY: demo test test-native fuzz lint format clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.package
@@ -15,6 +15,11 @@ test: .venv/.test
 # The C kernel under the address, undefined-behaviour and thread sanitisers; needs a compiler.
 test-native:
 	native/run_tests.sh
+
+# Damaged input of every kind, about three minutes; `make fuzz MINUTES=60` for the long campaign.
+MINUTES ?= 3
+fuzz: .venv/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --minutes $(MINUTES)
 
 lint: .venv/.lint
 	$(BIN)/ruff check .

@@ -1,0 +1,102 @@
+"""One call under watch: how it ended, what it wrote, and whether it ran anything."""
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from elmokit.errors import ElmoError
+
+MAX_SECONDS, MAX_MEMORY, MAX_ERROR = 30, 2 << 30, 500
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_CHANGES = {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.symlink", "os.link", "os.chmod",
+            "os.truncate"}  # fmt: skip
+_RUNS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "socket.connect",
+         "pickle.find_class"}  # fmt: skip
+
+
+class Hang(BaseException):
+    """The call took too long."""
+
+
+class Sandbox:
+    """Watches this process while a call runs; there is one for each process.
+
+    Args:
+        folder: Where the calls may write.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder.resolve())
+        self.is_watching = False
+        self.problems: list[str] = []
+        sys.addaudithook(self._audit)
+
+    def run(self, call: Callable[[], object]) -> str:
+        """`ok`, `refused`, or what is wrong with how the call ended."""
+        self.problems.clear()
+        try:
+            with _limits():
+                self.is_watching = True
+                try:
+                    call()
+                    outcome = "ok"
+                finally:
+                    self.is_watching = False
+        except ElmoError as e:
+            outcome = _judge(str(e))
+        except Hang:
+            outcome = f"hang of more than {MAX_SECONDS} s"
+        except MemoryError:
+            outcome = f"more than {MAX_MEMORY >> 30} GB of memory"
+        except Exception as e:
+            outcome = f"{type(e).__name__}: {e!s:.200}"
+        return self.problems[0] if self.problems else outcome
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.is_watching:
+            return
+        if event in _RUNS:
+            self.problems.append(f"ran something: {event} {arguments!r:.100}")
+        elif event == "open":
+            path, _, flags = arguments
+            if isinstance(flags, int) and flags & _WRITING:
+                self._check(path)
+        elif event in _CHANGES:
+            self._check(arguments[0])
+
+    def _check(self, path: Any) -> None:
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            return  # a descriptor
+        real = os.path.realpath(os.fsdecode(path))
+        if not real.startswith((self.folder, "/dev/")):
+            self.problems.append(f"wrote outside: {real:.100}")
+
+
+def _judge(message: str) -> str:
+    if len(message) > MAX_ERROR:
+        return f"an error of {len(message)} characters: {message:.100}"
+    return "refused" if "\n" not in message else f"an error of several lines: {message!r:.100}"
+
+
+@contextmanager
+def _limits() -> Iterator[None]:
+    def stop(number: int, frame: object) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, stop)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + MAX_MEMORY, limits[1]))
+    signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
