@@ -333,6 +333,8 @@ def test_a_lost_checkpoint_stops_the_run_and_changes_nothing(
         ("task.json", "task", 5),
         ("task.json", "config", {"lstm_dim": "wide"}),
         ("task.json", "config", []),
+        ("task.json", "config", {"lstm_layers": 65_536}),
+        ("task.json", "config", {"lstm_dim": 65_536}),
         ("task.json", "facts", None),
         ("task.json", "train", {"path": 3}),
         ("task.json", "model", "en"),
@@ -345,4 +347,5 @@ def test_a_wrong_field_of_a_run_is_told_by_its_name(
     start(data, tmp_path / "run", ner_config({"epochs": 1}, place="none"))
     path = tmp_path / "run" / name
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
-    assert_refused(lambda: load_task(tmp_path / "run", device="cpu"), name, field)
+    mention = "task.json" if field == "config" else field
+    assert_refused(lambda: load_task(tmp_path / "run", device="cpu"), name, mention)

@@ -15,6 +15,7 @@ PLACES: tuple[Place, ...] = ("none", "input", "output", "both")
 LAYERS = ("mix", "top", "average", *map(str, range(10)))
 _MANY = 1 << 40
 _WIDE = 1 << 16
+MAX_LAYERS = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,7 +153,8 @@ class NerConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         TaskConfig.__post_init__(self)
-        within(self, 1, _WIDE, "lstm_dim", "lstm_layers")
+        within(self, 1, _WIDE, "lstm_dim")
+        within(self, 1, MAX_LAYERS, "lstm_layers")
         share(self, "dropout")
 
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import nn
 
 from ..errors import FileError, FormatError
@@ -148,6 +148,19 @@ def save_model(path: Path, model: nn.Module) -> None:
         save_file(tensors, temporary)
 
 
+def check_weights(path: Path, model: nn.Module) -> None:
+    """Refuse weights of other names or shapes than those of a model, before they are read."""
+    expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
+    with _opened(path) as file:
+        found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise FormatError(
+                f"{path} does not fit the settings in task.json: {name:.80} has shape "
+                f"{found.get(name)}, not {expected.get(name)}"
+            )
+
+
 def load_model(path: Path, model: nn.Module) -> None:
     """Read the weights that `save_model` wrote."""
     try:
@@ -157,9 +170,20 @@ def load_model(path: Path, model: nn.Module) -> None:
 
 
 def _tensors(path: Path) -> dict[str, torch.Tensor]:
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A safetensors file, whatever is wrong with it being an error of ours."""
     try:
-        return load_file(path)
+        path.open("rb").close()  # safetensors does not say why it cannot open a file
+        with safe_open(path, "pt") as file:
+            yield file
     except FileNotFoundError as e:
         raise FileError(f"{path} is missing; get a complete copy of the run") from e
-    except (SafetensorError, OSError, ValueError) as e:
-        raise FormatError(f"{path} is not a readable safetensors file ({e})") from e
+    except OSError as e:
+        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+    except (SafetensorError, ValueError) as e:
+        raise FormatError(f"{path} is not a readable safetensors file ({e!s:.200})") from e

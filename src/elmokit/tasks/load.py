@@ -15,7 +15,15 @@ from .batch import TokenReader
 from .config import TaskConfig
 from .digest import is_same_data
 from .features import FrozenLayers, LayerSource
-from .folder import is_task_run, load_model, load_words, read_card, read_scores, seed_folder
+from .folder import (
+    check_weights,
+    is_task_run,
+    load_model,
+    load_words,
+    read_card,
+    read_scores,
+    seed_folder,
+)
 from .registry import find_task
 from .run import new_model
 from .source import load_bilm, reload_bilm
@@ -127,8 +135,12 @@ def load_task(
     place = seed_folder(folder, seed)
     source, reader, where_to = _source(folder, place, card, config, model, device)
     table = load_words(folder)
+    weights = place / "model.safetensors"
+    with torch.device("meta"):  # a model as large as a damaged file says is not made
+        expected = new_model(task, config, card["facts"], table, source, seed)
+    check_weights(weights, expected)
     trained = new_model(task, config, card["facts"], table, source, seed)
-    load_model(place / "model.safetensors", trained)
+    load_model(weights, trained)
     read = TokenReader(config.words, table, source, where_to)
     return TrainedTask(task, config, trained.to(where_to).eval(), read, reader, card, seed)
 

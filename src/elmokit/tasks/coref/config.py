@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from ...config import within
 from ...errors import ConfigError
-from ..config import ElmoPlace, TaskConfig, TrainConfig, WordsConfig, share
+from ..config import MAX_LAYERS, ElmoPlace, TaskConfig, TrainConfig, WordsConfig, share
 
 _WIDE = 1 << 16
 _MANY = 1 << 40
@@ -53,8 +53,8 @@ class CorefConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         TaskConfig.__post_init__(self)
-        within(self, 1, _WIDE, "lstm_dim", "lstm_layers", "ffnn_dim", "feature_dim", "max_width")
-        within(self, 1, 100, "ffnn_layers")
+        within(self, 1, _WIDE, "lstm_dim", "ffnn_dim", "feature_dim", "max_width")
+        within(self, 1, MAX_LAYERS, "lstm_layers", "ffnn_layers")
         within(self, 1, _MANY, "max_antecedents", "max_train_tokens")
         share(self, "lstm_dropout", "dropout")
         if not self.spans_per_token > 0:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from ...config import within
-from ..config import ElmoPlace, TaskConfig, TrainConfig, WordsConfig, share
+from ..config import MAX_LAYERS, ElmoPlace, TaskConfig, TrainConfig, WordsConfig, share
 
 _MANY = 1 << 40
 _WIDE = 1 << 16
@@ -35,6 +35,7 @@ class SrlConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         TaskConfig.__post_init__(self)
-        within(self, 1, _WIDE, "predicate_dim", "lstm_dim", "lstm_layers")
+        within(self, 1, _WIDE, "predicate_dim", "lstm_dim")
+        within(self, 1, MAX_LAYERS, "lstm_layers")
         within(self, 0, _MANY, "max_frames")
         share(self, "dropout")
