@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Two virtual environments with the old ELMo libraries, for benchmarks and parity checks.
 #
-#     benchmarks/peers/install.sh [FOLDER]      # default: benchmarks/.peers
+#     benchmarks/peers/install.sh [FOLDER [PEER ...]]
 #
+# FOLDER is benchmarks/.peers by default; PEER is allennlp or simple_elmo, both by default.
 # Neither library installs on today's Python by its own requirements; what is pinned here works on
 # Python 3.11 (see the comments). Run again, it repairs what is missing and skips what is there.
 # PYTHON names the interpreter (default: python3.11). Takes some minutes and 4 GB.
@@ -11,12 +12,21 @@ set -euo pipefail
 folder=${1:-"$(dirname "${BASH_SOURCE[0]}")/../.peers"}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
+peers=("${@:2}")
+[[ ${#peers[@]} -gt 0 ]] || peers=(allennlp simple_elmo)
+for peer in "${peers[@]}"; do
+    [[ $peer == allennlp || $peer == simple_elmo ]] || {
+        echo "unknown peer $peer: expected allennlp or simple_elmo" >&2
+        exit 2
+    }
+done
 python=${PYTHON:-python3.11}
 torch="torch==2.13.0"
 
-# make_venv NAME PROBE: true if the environment has yet to be filled.
+# make_venv NAME PROBE: true if the environment is wanted and has yet to be filled.
 make_venv() {
     local venv="$folder/$1"
+    [[ " ${peers[*]} " == *" $1 "* ]] || return 1
     if [[ -x "$venv/bin/python" ]] && "$venv/bin/python" -W ignore -c "$2" >/dev/null 2>&1; then
         echo "$1: already there ($venv)"
         return 1
