@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -137,12 +138,11 @@ def test_own_state_dicts_load() -> None:
         mix.load_state_dict(OwnMix(4).state_dict())
 
 
-def test_replicas_of_data_parallel_mix_alike() -> None:
+def test_replicas_of_data_parallel_mix_alike(
+    replicate: Callable[[nn.Module], nn.Module],
+) -> None:
     mix, tensors = filled(do_layer_norm=True), layers(3, 3, 5)
-    # What nn.DataParallel does on each GPU.
-    replica, scalars = (m._replicate_for_data_parallel() for m in (mix, mix.scalar_parameters))
-    for copy, original in ((replica, mix), (scalars, mix.scalar_parameters)):
-        for name, parameter in original._parameters.items():
-            setattr(copy, name, parameter.detach().clone())
-    replica.scalar_parameters = scalars
-    assert replica(tensors, MASK).equal(mix(tensors, MASK).detach())
+    result = replicate(mix)(tensors, MASK)
+    assert result.equal(mix(tensors, MASK))
+    result.square().sum().backward()
+    assert all(p.grad.item() != 0 for p in mix.scalar_parameters)

@@ -6,10 +6,15 @@
 
 Vectors equal AllenNLP's within float32 rounding, call by call: the LSTM state is carried from one
 batch to the next by row, so a repeated sentence gets other vectors (`reset_states()` forgets it).
-Not here: `from_params`, downloads, and AllenNLP's own classes around these three.
+Not here: downloads, and AllenNLP's own classes around these. What differs is listed in
+docs/compat.md.
 """
 
+from .bilm import ElmoBiLm as _ElmoBiLm  # noqa: F401
+from .bilm import remove_sentence_boundaries as remove_sentence_boundaries
 from .elmo import Elmo as Elmo
 from .embedder import ElmoEmbedder as ElmoEmbedder
+from .ids import ELMoTokenCharactersIndexer as ELMoTokenCharactersIndexer
 from .ids import batch_to_ids as batch_to_ids
+from .parts import ElmoCharacterEncoder as _ElmoCharacterEncoder  # noqa: F401
 from .scalar_mix import ScalarMix as ScalarMix

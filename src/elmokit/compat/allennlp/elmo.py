@@ -1,15 +1,15 @@
 """AllenNLP's `Elmo`: character ids → learned mixes of the layers."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, Protocol, Self, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from ...errors import ConfigError, InputError
-from .bilm import without_boundaries
-from .load import load_bilm
+from .bilm import ElmoBiLm, remove_sentence_boundaries
 from .scalar_mix import ScalarMix
 
 
@@ -18,6 +18,17 @@ class ElmoOutput(TypedDict):
 
     elmo_representations: list[Tensor]
     mask: Tensor
+
+
+class AllenParams(Protocol):
+    """AllenNLP's `Params`, as far as it is needed here."""
+
+    def as_dict(self, quiet: bool) -> dict[str, Any]: ...
+
+    def pop(self, key: str) -> Any: ...
+
+
+Params: TypeAlias = MutableMapping[str, Any] | AllenParams
 
 
 class Elmo(nn.Module):
@@ -57,9 +68,9 @@ class Elmo(nn.Module):
         super().__init__()
         if module is not None and (options_file is not None or weight_file is not None):
             raise ConfigError("module is used in place of files: pass None for both of them")
-        self._elmo_lstm = module or load_bilm(
-            options_file, weight_file, requires_grad=requires_grad, vocab_to_cache=vocab_to_cache
-        )
+        if module is None:
+            module = ElmoBiLm(options_file, weight_file, requires_grad, vocab_to_cache)
+        self._elmo_lstm = module
         self._keep_sentence_boundaries = keep_sentence_boundaries
         self._dropout = nn.Dropout(p=dropout)
         self._num_mixes = num_output_representations
@@ -73,6 +84,32 @@ class Elmo(nn.Module):
                 trainable=scalar_mix_parameters is None,
             )
             self.add_module(f"scalar_mix_{k}", mix)
+
+    @classmethod
+    def from_params(cls, params: Params) -> Self:
+        """The model of a section of an AllenNLP configuration, whose keys are taken out of it.
+
+        Args:
+            params: The arguments of `Elmo` by name: a dict, or AllenNLP's `Params`.
+        """
+        keys = params.keys() if isinstance(params, MutableMapping) else params.as_dict(quiet=True)
+        given = {name: params.pop(name) for name in list(keys)}
+        known = list(inspect.signature(cls).parameters)
+        if unknown := [name for name in given if name not in known]:
+            raise ConfigError(f"{unknown[0]!r} in the parameters: expected {', '.join(known)}")
+        if missing := [name for name in known[:3] if name not in given]:
+            raise ConfigError(f"parameters without {', '.join(missing)}")
+        for name in ("requires_grad", "do_layer_norm", "keep_sentence_boundaries"):
+            if name in given:
+                given[name] = _flag(name, given[name])
+        if "dropout" in given:
+            given["dropout"] = float(given["dropout"])
+        return cls(**given)
+
+    @property
+    def _scalar_mixes(self) -> list[ScalarMix]:
+        # Not a list of its own, which nn.DataParallel would not replicate.
+        return [getattr(self, f"scalar_mix_{k}") for k in range(self._num_mixes)]
 
     def get_output_dim(self) -> int:
         """Width of each representation."""
@@ -102,11 +139,21 @@ class Elmo(nn.Module):
         output = self._elmo_lstm(inputs, word_inputs)
         layers, mask = torch.stack(list(output["activations"])), output["mask"].bool()
         # Layer norm counts the boundaries, so they go after the mix.
-        mixed = [getattr(self, f"scalar_mix_{k}")(layers, mask) for k in range(self._num_mixes)]
+        mixed = [mix(layers, mask) for mix in self._scalar_mixes]
         if not self._keep_sentence_boundaries:
-            mixed = [without_boundaries(vectors, mask)[0] for vectors in mixed]
+            mixed = [remove_sentence_boundaries(vectors, mask)[0] for vectors in mixed]
             mask = mask[:, 2:]
         return {
             "elmo_representations": [self._dropout(v).reshape(*outer, *v.shape[1:]) for v in mixed],
             "mask": mask.reshape(*outer, mask.shape[1]),
         }
+
+
+def _flag(name: str, value: object) -> bool:
+    """A truth value, which in a configuration may be a text."""
+    named = {"true": True, "false": False}
+    if isinstance(value, str) and value in named:
+        return named[value]
+    if isinstance(value, bool):
+        return value
+    raise ConfigError(f"{name}={value!r}: expected true or false")

@@ -16,9 +16,8 @@ from tqdm.auto import tqdm
 
 from ...errors import ConfigError, InputError
 from ...io.files import whole_file
-from .bilm import without_boundaries
-from .ids import batch_to_ids
-from .load import load_bilm
+from .bilm import ElmoBiLm, remove_sentence_boundaries
+from .ids import ELMoTokenCharactersIndexer, batch_to_ids
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +45,8 @@ class ElmoEmbedder:
         weight_file: str | Path | None = None,
         cuda_device: int = -1,
     ) -> None:
-        self.elmo_bilm = load_bilm(options_file, weight_file)
+        self.indexer = ELMoTokenCharactersIndexer()
+        self.elmo_bilm = ElmoBiLm(options_file, weight_file)
         self.cuda_device = cuda_device
         if cuda_device >= 0:
             self.elmo_bilm = self.elmo_bilm.cuda(cuda_device)
@@ -58,7 +58,8 @@ class ElmoEmbedder:
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """All layers of a batch, (B, 3, T, D), and its mask (B, T) of ones and zeros."""
         output = self.elmo_bilm(batch_to_ids(batch))
-        layers, mask = without_boundaries(torch.stack(output["activations"]), output["mask"])
+        activations = torch.stack(output["activations"])
+        layers, mask = remove_sentence_boundaries(activations, output["mask"])
         return layers.transpose(0, 1), mask.long()
 
     def embed_sentence(self, sentence: Sequence[str]) -> Vectors:
@@ -71,7 +72,7 @@ class ElmoEmbedder:
             # As in AllenNLP, the state does not see a batch of nothing.
             shape = (self.elmo_bilm.num_layers, 0, self.elmo_bilm.get_output_dim())
             return [np.zeros(shape, np.float32) for _ in batch]
-        layers = self.batch_to_embeddings(batch)[0].cpu().numpy()
+        layers = self.batch_to_embeddings(batch)[0].detach().cpu().numpy()
         # Copies, so that one kept sentence does not keep the whole batch.
         return [layers[i, :, : len(sentence)].copy() for i, sentence in enumerate(batch)]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,6 +16,13 @@ from ...text.index import TokenIndexer
 
 MAX_CHARACTERS = 50
 """AllenNLP spells every word with this many ids, whatever the options file says."""
+
+
+class Token(Protocol):
+    """A token of AllenNLP or spaCy."""
+
+    @property
+    def text(self) -> str: ...
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
@@ -36,6 +44,31 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     return torch.from_numpy(ids)
 
 
+class ELMoTokenCharactersIndexer:
+    """Tokens to character ids, as far as scripts use AllenNLP's indexer by hand.
+
+    Args:
+        namespace: AllenNLP's name for the ids in a vocabulary; nothing depends on it.
+    """
+
+    def __init__(self, namespace: str = "elmo_characters") -> None:
+        self.namespace = namespace
+
+    def tokens_to_indices(
+        self,
+        tokens: Sequence[str | Token],
+        vocabulary: object = None,
+        index_name: str = "elmo_tokens",
+    ) -> dict[str, list[list[int]]]:
+        """The 50 ids of each token, under the key that AllenNLP 2 (or 0.9: its caller) uses.
+
+        >>> ELMoTokenCharactersIndexer().tokens_to_indices(["a"])["elmo_tokens"][0][:4]
+        [259, 98, 260, 261]
+        """
+        words = [token if isinstance(token, str) else token.text for token in tokens]
+        return {index_name: batch_to_ids([words])[0].tolist()}
+
+
 @dataclass(frozen=True, slots=True)
 class CharacterBatch:
     """A tensor of character ids as distinct words, each sentence between its boundaries.
@@ -55,6 +88,11 @@ class CharacterBatch:
     @classmethod
     def of(cls, ids: Tensor) -> "CharacterBatch":
         """The batch of `ids` (B, T, C); a row of zeros is padding."""
+        if ids.ndim != 3:
+            raise InputError(
+                f"inputs of shape {tuple(ids.shape)}: expected character ids of shape "
+                "(sentences, tokens, 50), as batch_to_ids makes them"
+            )
         array: NDArray[np.int64] = ids.cpu().numpy()
         real: NDArray[np.bool_] = np.any(array > 0, axis=-1)
         counts = real.sum(axis=1, dtype=np.int64)

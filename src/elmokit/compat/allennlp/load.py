@@ -1,30 +1,34 @@
 """The biLM of an options file and a weight file on this machine."""
 
 import re
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import FileError
+from ...io.official import read_official
 from ...model import Elmo as Model
-from .bilm import ElmoBiLm
+from ...nn import BiLm
 
 
 def load_bilm(
-    options_file: str | Path | None,
-    weight_file: str | Path | None,
-    *,
-    requires_grad: bool = False,
-    vocab_to_cache: Sequence[str] | None = None,
-) -> ElmoBiLm:
-    """The biLM of two local files."""
-    options, weights = _local(options_file, "options_file"), _local(weight_file, "weight_file")
-    model = Model.from_files(
-        options, weights, device="cpu", normalization=None, requires_grad=requires_grad
+    options_file: str | Path | None, weight_file: str | Path | None, requires_grad: bool = False
+) -> BiLm:
+    """The biLM of two local files, with the forget bias inside its biases, as AllenNLP has it."""
+    checkpoint = read_official(
+        local_file(options_file, "options_file"), local_file(weight_file, "weight_file")
     )
-    return ElmoBiLm(model.bilm, vocab_to_cache)
+    lstm = checkpoint.config.lstm
+    for name in list(checkpoint.tensors):
+        if re.fullmatch(r"bilm\.(?:for|back)ward_lm\.layers\.\d+\.bias", name):
+            bias = checkpoint.tensors[name].clone()
+            bias[lstm.dim : 2 * lstm.dim] += lstm.forget_bias
+            checkpoint.tensors[name] = bias
+    checkpoint.config = replace(checkpoint.config, lstm=replace(lstm, forget_bias=0.0))
+    return Model.from_checkpoint(checkpoint, device="cpu", requires_grad=requires_grad).bilm
 
 
-def _local(file: str | Path | None, name: str) -> Path:
+def local_file(file: str | Path | None, name: str) -> Path:
+    """The path, or an error for an address."""
     if file is None or re.match(r"(?:https?|s3|hf)://", str(file)):
         raise FileError(
             f"{name}={file and str(file)!r}: expected a file on this machine; AllenNLP "
