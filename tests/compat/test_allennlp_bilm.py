@@ -126,6 +126,8 @@ def test_states_are_recorded_where_they_are_not_used(bilm: _ElmoBiLm) -> None:
     expected = states(bilm)
     assert top(bilm).equal(first)
     assert all(a.equal(b) for a, b in zip(states(bilm), expected, strict=True))
+    top(bilm, [["one", "more"]])
+    assert states(bilm)[0][:, 1:].equal(expected[0][:, 1:])
     top(bilm, [*BATCH, ["one", "more"]])
     assert states(bilm)[0].shape == (2, 5, 32)
 

@@ -118,17 +118,18 @@ class ElmoLstm(Renamed):
     def start(self, num_rows: int, like: Tensor) -> BiLmState:
         """The state that each row of the next batch starts from."""
         state = BiLmState.zeros(self.config.lstm, num_rows, like=like.detach())
-        if self.stateful and self._states is not None:
+        if self._states is not None:
             self._check_states(self._states)
-            for part, carried in zip(state, self._states):
-                rows = carried[:, :num_rows].detach().to(like)
-                part[:, :, : rows.shape[1]] = torch.stack(rows.chunk(2, dim=2))
+            if self.stateful:
+                for part, carried in zip(state, self._states):
+                    rows = carried[:, :num_rows].detach().to(like)
+                    part[:, :, : rows.shape[1]] = torch.stack(rows.chunk(2, dim=2))
         return state
 
     def finish(self, after: BiLmState) -> None:
         """Carry the state of a batch, and keep that of rows which the batch did not have."""
         parts = [part.detach().permute(1, 2, 0, 3).flatten(2) for part in after]
-        if self.stateful and self._states is not None:
+        if self._states is not None:
             kept = (carried[:, part.shape[1] :] for part, carried in zip(parts, self._states))
             parts = [torch.cat([p, k.detach().to(p)], dim=1) for p, k in zip(parts, kept)]
         self._states = tuple(parts)
