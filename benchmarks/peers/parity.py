@@ -112,7 +112,7 @@ def elmo_cases(files: dict[str, str]) -> dict[str, Any]:
             "arguments": {"num_output_representations": 1, **values},
         }
     three = {"num_output_representations": 3}
-    for name, values in (("three unequal mixes", {}), ("… and layer norm", {"do_layer_norm": True})):
+    for name, values in (("three mixes", {}), ("three mixes, layer norm", {"do_layer_norm": True})):
         table[name] = table["plain"] | {"arguments": {**three, **values}, "unequal_mixes": 3}
     for p in (0, 0.5, 1):
         table[f"dropout {p}, training"] = table["plain"] | {
