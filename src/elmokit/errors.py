@@ -3,13 +3,21 @@
 `except ElmoError` catches all of them; each also is the built-in error that it resembles.
 """
 
+import re
+from reprlib import Repr
+
+MAX_MESSAGE, MAX_VALUE = 500, 80
+"""Characters of an error, and of a value that one quotes; hostile files hold longer ones."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
 
 class ElmoError(Exception):
     """Base of every error that elmokit raises on purpose."""
 
     def __str__(self) -> str:
         # One line, also where a name from a hostile file has line breaks in it.
-        return " ".join(super().__str__().split("\n"))
+        return shortened(_CONTROL.sub(" ", super().__str__()), MAX_MESSAGE)
 
 
 class ConfigError(ElmoError, ValueError):
@@ -39,3 +47,32 @@ class MissingExtra(ElmoError, ImportError):
     def __init__(self, extra: str | None, package: str) -> None:
         what = package if extra is None else f"'elmokit[{extra}]'"
         super().__init__(f"{package} is not installed; run: pip install {what}")
+
+
+def quoted(value: object) -> str:
+    """A value as an error shows it: its repr, at most 80 characters of it.
+
+    >>> quoted("a" * 1000) == "'" + "a" * 38 + "…" + "a" * 38 + "'"
+    True
+    """
+    if isinstance(value, str):
+        value = shortened(value, MAX_VALUE - 3)
+    return shortened(_REPR.repr(value), MAX_VALUE)
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text`, with its middle left out if it is longer than `limit`."""
+    if len(text) <= limit:
+        return text
+    tail = (limit - 1) // 2
+    return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+class _Repr(Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to spell long ones.
+        return repr(x) if x.bit_length() <= 256 else f"<a number of {x.bit_length():,} bits>"
+
+
+_REPR = _Repr()
+_REPR.maxstring = _REPR.maxother = 2 * MAX_VALUE
