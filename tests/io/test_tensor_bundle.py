@@ -215,7 +215,7 @@ def test_reads_several_shards(tmp_path: Path) -> None:
     assert_same(read_bundle(prefix), {"a": first, "b": second})
     (tmp_path / "model.data-00001-of-00002").unlink()
     assert_same(read_bundle(prefix, lambda name: name == "a"), {"a": first})
-    with pytest.raises(FileError, match=r"model\.data-00001-of-00002: cannot read"):
+    with pytest.raises(FileError, match=r"model\.data-00001-of-00002: no such file"):
         read_bundle(prefix)
 
 
@@ -304,7 +304,7 @@ def test_huge_index_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [lambda path: None, Path.mkdir, os.mkfifo])
 def test_index_that_is_no_file(tmp_path: Path, make: Any) -> None:
     make(tmp_path / "model.index")
-    with pytest.raises(FileError, match=r"model\.index: cannot read \(no such file\)"):
+    with pytest.raises(FileError, match=r"model\.index(: no such file| is a )"):
         read_bundle(tmp_path / "model")
 
 
@@ -401,7 +401,7 @@ def test_interrupted_write_keeps_the_old_bundle(tmp_path: Path) -> None:
 
 def test_failed_rename_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "model.index").mkdir()
-    with pytest.raises(FileError, match="model: cannot write"):
+    with pytest.raises(FileError, match="model cannot be written"):
         write_bundle(tmp_path / "model", SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["model.index"]
 
@@ -415,7 +415,7 @@ def unusable_folders(tmp_path: Path) -> Iterator[list[Path]]:
 
 def test_folder_that_cannot_be_used(unusable_folders: list[Path]) -> None:
     for prefix in unusable_folders:
-        with pytest.raises(FileError, match="cannot write"):
+        with pytest.raises(FileError, match="cannot be written"):
             write_bundle(prefix, SMALL)
-        with pytest.raises(FileError, match="cannot read"):
+        with pytest.raises(FileError, match=r"cannot be read|no such file"):
             read_bundle(prefix)

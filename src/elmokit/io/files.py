@@ -5,6 +5,7 @@ import json
 import lzma
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import zlib
@@ -13,15 +14,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import FileError, FormatError
+from ..errors import FileError, FormatError, quoted
 from .zstd import open_zstd
+
+MAX_JSON_BYTES = 64 << 20
+MAX_WORDS_BYTES = 1 << 30
+"""The largest vocabulary or dictionary that is read."""
+MAX_LINE_BYTES = 64 << 20
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary name beside `path` to write to; it becomes `path` if the block succeeds."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with _write_errors(path):
+    with write_errors(path, temporary):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
@@ -37,12 +43,13 @@ def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
     Files of the same names in an existing `path` are replaced, or an error without `replace`;
     others stay.
     """
-    if path.exists() and not path.is_dir():
-        raise FileError(f"{path}: a file is in the way of the folder to be written")
-    with _write_errors(path):
+    with write_errors(path):
+        if path.exists() and not path.is_dir():
+            raise FileError(f"{path}: a file is in the way of the folder to be written")
         path.parent.mkdir(parents=True, exist_ok=True)
         name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-        temporary = Path(name)
+    temporary = Path(name)
+    with write_errors(path, temporary):
         try:
             yield temporary
             if path.exists():
@@ -62,12 +69,111 @@ def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextmanager
+def write_errors(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Say which file could not be written, and why, in an error of ours.
+
+    Args:
+        path: What is being written.
+        temporary: What it is called until it is complete, a name that means nothing to the user.
+    """
+
+    def final(name: object) -> str:
+        return str(name).replace(str(temporary or path), str(path))
+
+    try:
+        yield
+    except FileError as e:
+        if temporary is None or str(temporary) not in str(e):
+            raise
+        raise FileError(final(e)) from e
+    except OSError as e:
+        inside = temporary and str(e.filename or "").startswith(str(temporary))
+        raise FileError(
+            f"{final(e.filename) if inside else path} cannot be written: {e.strerror or e}"
+        ) from e
+
+
+def check_space(path: Path, num_bytes: int) -> None:
+    """Fail for a file that the disk has no room for, before any of it is written."""
+    try:
+        free = shutil.disk_usage(path.parent).free
+    except OSError:
+        return  # there is no such folder yet, or the file system does not say
+    if num_bytes > free > 0:
+        raise FileError(
+            f"{path} cannot be written: it needs {num_bytes / 1e6:,.1f} MB, and the disk has "
+            f"{free / 1e6:,.1f} MB left; free some space"
+        )
+
+
+def check_readable(path: Path, limit: int | None = None) -> None:
+    """Fail for what is no regular file, cannot be opened, or is larger than `limit` bytes.
+
+    To open a pipe could wait for ever, and a device may have no end.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a pipe or a device"
+            raise FileError(f"{path} is {kind}; expected a file")
+        path.open("rb").close()
+    except FileNotFoundError as e:
+        raise FileError(f"{path}: no such file") from e
+    except (OSError, ValueError) as e:
+        raise unreadable(path, e) from e
+    if limit is not None and found.st_size > limit:
+        raise FormatError(f"{path}: {found.st_size:,} bytes; expected at most {limit:,}")
+
+
+def check_no_device(path: Path) -> None:
+    """Fail for a device such as /dev/zero, which has no end; pipes and terminals hold text."""
+    if str(path) == "-" or not is_there(path):
+        return
+    mode = path.stat().st_mode
+    is_text = not stat.S_ISCHR(mode) or path.samefile(os.devnull) or _is_terminal(path)
+    if stat.S_ISBLK(mode) or not is_text:
+        raise FileError(f"{path} is a device; expected a text file")
+
+
+def _is_terminal(path: Path) -> bool:
+    with path.open("rb", buffering=0) as file:
+        return file.isatty()
+
+
+def unreadable(path: Path, e: Exception) -> FileError:
+    """The error for a file that is there, perhaps, but does not let itself be read."""
+    if isinstance(e, FileError):
+        return e
+    return FileError(f"{path} cannot be read: {getattr(e, 'strerror', None) or e}")
+
+
+def list_folder(folder: Path) -> list[Path]:
+    """What is in a folder, sorted; a folder that cannot be read is an error, not an empty one."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError as e:
+        raise unreadable(folder, e) from e
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is something at `path`; if nobody can tell, that is an error."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as e:
+        raise unreadable(path, e) from e
+    return True
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object of a file."""
+    check_readable(path, MAX_JSON_BYTES)
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
-        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+        raise unreadable(path, e) from e
     except (ValueError, RecursionError) as e:
         raise FormatError(f"{path} is not JSON: {e}") from e
     if not isinstance(value, dict):
@@ -82,7 +188,7 @@ def json_field(
     value: Any = values
     for name in path.split("."):
         if not isinstance(value, Mapping):
-            raise FormatError(f"{where}: {path} has no place in {value!r:.40}")
+            raise FormatError(f"{where}: {path} has no place in {quoted(value)}")
         if name not in value:
             if default is not ...:
                 return default
@@ -90,13 +196,19 @@ def json_field(
         value = value[name]
     if type(value) not in kinds:
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise FormatError(f"{where}: {path}={value!r:.40}: expected {names}")
+        raise FormatError(f"{where}: {path}={quoted(value)}: expected {names}")
     return value
 
 
 def write_json(path: Path, value: object) -> None:
     """Write `value` for people to read."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_words(path: Path) -> Iterator[str]:
+    """The lines of a file that belongs to a model, such as a vocabulary, of bounded size."""
+    check_readable(path, MAX_WORDS_BYTES)
+    return read_lines(path)
 
 
 def read_lines(source: Path | str) -> Iterator[str]:
@@ -108,7 +220,13 @@ def read_lines(source: Path | str) -> Iterator[str]:
     path = Path(source)
     number = 0
     with _read_errors(path, lambda: f"after line {number}"), _open_binary(path) as file:
-        for number, line in enumerate(file, start=1):
+        lines = iter(lambda: file.readline(MAX_LINE_BYTES + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            if len(line) > MAX_LINE_BYTES:
+                raise FormatError(
+                    f"{path}, line {number}: longer than {MAX_LINE_BYTES >> 20} MiB; expected one "
+                    "sentence per line"
+                )
             try:
                 text = line.decode("utf-8").removesuffix("\n").removesuffix("\r")
             except UnicodeDecodeError as e:
@@ -170,6 +288,7 @@ def _last_blank(data: bytes) -> int:
 def _open_binary(path: Path) -> IO[bytes]:
     if str(path) == "-":
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    check_no_device(path)
     if path.suffix == ".gz":
         return gzip.open(path, "rb")  # type: ignore[return-value]
     if path.suffix == ".zst":
@@ -186,19 +305,10 @@ def _read_errors(path: Path, position: Callable[[], str]) -> Iterator[None]:
         raise
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as e:
         raise FormatError(f"{path}, {position()}: damaged compressed file ({e})") from e
-    except OSError as e:
-        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
-
-
-@contextmanager
-def _write_errors(path: Path) -> Iterator[None]:
-    """Say which file could not be written, and why, in an error of ours."""
-    try:
-        yield
-    except FileError:
-        raise
-    except OSError as e:
-        raise FileError(f"{path} cannot be written: {e.strerror or e}") from e
+    except (OSError, ValueError) as e:
+        if isinstance(e, FormatError):
+            raise
+        raise unreadable(path, e) from e
 
 
 def _umask() -> int:

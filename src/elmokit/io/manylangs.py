@@ -11,10 +11,20 @@ import torch
 from torch import Tensor
 
 from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
-from ..errors import ConfigError, FileError, FormatError
+from ..errors import MAX_VALUE, ConfigError, FormatError, quoted, shortened
 from .checkpoint import Checkpoint, expected_tensors
-from .files import json_field, read_json, read_lines, write_json
+from .files import (
+    check_readable,
+    check_space,
+    is_there,
+    json_field,
+    list_folder,
+    read_json,
+    read_words,
+    write_json,
+)
 from .names import Rule, joined, same, to_ours, to_theirs
+from .sink import Sink
 
 _CLIP, _MAX_CHARACTERS = 3.0, 50
 """What every published model has; used where the folder lost its `cnn_*.json`."""
@@ -59,7 +69,10 @@ def write_manylangs(checkpoint: Checkpoint, folder: Path) -> None:
         file, key = name.split(":")
         files[file][key] = tensor
     for file, state in files.items():
-        torch.save(state, folder / file)
+        check_space(folder / file, sum(t.numel() * t.element_size() for t in state.values()))
+        with Sink(folder / file) as sink:
+            torch.save(state, sink)  # type: ignore[arg-type]
+        sink.check()
     for file, dictionary in (("char.dic", checkpoint.characters), ("word.dic", checkpoint.words)):
         if dictionary is not None:
             lines = "".join(f"{entry}\t{i}\n" for entry, i in dictionary.items())
@@ -106,10 +119,9 @@ def rules(config: ElmoConfig) -> list[Rule]:
 
 
 def _load_state(path: Path) -> dict[str, Tensor]:
+    check_readable(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError as e:
-        raise FileError(f"{path} is missing; get a complete copy of the model") from e
     except pickle.UnpicklingError as e:
         raise FormatError(
             f"{path} is not a plain file of tensors: it holds code, or is damaged; "
@@ -135,7 +147,7 @@ def _read_dictionary(path: Path) -> dict[str, int]:
     so for all blank characters, of which the last has the id.
     """
     dictionary: dict[str, int] = {}
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(read_words(path), start=1):
         entry, _, rest = line.strip().rpartition("\t")
         try:
             if "\t" in entry:
@@ -149,15 +161,20 @@ def _read_dictionary(path: Path) -> dict[str, int]:
 def _find_settings(folder: Path) -> tuple[dict[str, Any], str]:
     """The `cnn_*.json` that `config.json` names, often by a path of another machine."""
     named = ""
-    if (folder / "config.json").is_file():
+    if is_there(folder / "config.json"):
         named = str(read_json(folder / "config.json").get("config_path", ""))
-    by_name = folder / re.split(r"[\\/]", named)[-1]
-    candidates = [by_name] if named and by_name.is_file() else sorted(folder.glob("cnn*.json"))
+    # Compared by name: a path of any length may stand there.
+    named = re.split(r"[\\/]", named)[-1]
+    files = list_folder(folder)
+    candidates = [path for path in files if path.name == named] or [
+        path for path in files if path.match("cnn*.json")
+    ]
     if len(candidates) == 1:
         return read_json(candidates[0]), ""
+    name = shortened(named, MAX_VALUE) or "cnn_*.json"
     note = (
-        f"the settings file {named or 'cnn_*.json'} is not in the folder; sizes were taken from "
-        f"the weights, and the clips ({_CLIP:g}), the activation (relu) and the character limit "
+        f"the settings file {name} is not in the folder; sizes were taken from the weights, "
+        f"and the clips ({_CLIP:g}), the activation (relu) and the character limit "
         f"({_MAX_CHARACTERS}) from the published models"
     )
     return {}, note
@@ -169,7 +186,9 @@ def _config(settings: dict[str, Any], source: Mapping[str, Tensor], folder: Path
     for part, kind in (("token_embedder", "cnn"), ("encoder", "elmo")):
         name = setting(f"{part}.name", str, default=kind)
         if name.lower() != kind:
-            raise FormatError(f"{folder}: {part}.name={name!r} is not known; only {kind!r} is")
+            raise FormatError(
+                f"{folder}: {part}.name={quoted(name)} is not known; only {kind!r} is"
+            )
 
     def count(pattern: str) -> int:
         return sum(re.fullmatch(pattern, name) is not None for name in source)

@@ -10,15 +10,14 @@ words.json           words and rows (models that read word vectors)
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from ..config import ElmoConfig
-from ..errors import ConfigError, FileError, FormatError
+from ..errors import ConfigError, FormatError, quoted
 from ..text.vocab import Vocab
 from .checkpoint import Checkpoint, check_complete, expected_tensors
-from .files import read_json, read_lines, write_json
+from .files import read_json, read_words, write_json
 from .official import write_vocab
+from .tensor_file import load_tensors, save_tensors
 
 FORMAT_VERSION = 1
 
@@ -30,7 +29,7 @@ def read_native(folder: Path) -> Checkpoint:
     version = values.pop("format_version", None)
     if version != FORMAT_VERSION:
         raise FormatError(
-            f"{where}: format_version={version!r}, this elmokit reads {FORMAT_VERSION}; "
+            f"{where}: format_version={quoted(version)}, this elmokit reads {FORMAT_VERSION}; "
             "if it is larger, update elmokit"
         )
     try:
@@ -38,12 +37,7 @@ def read_native(folder: Path) -> Checkpoint:
     except ConfigError as e:
         raise FormatError(f"{where}: {e}" if str(where) not in str(e) else str(e)) from e
     weights = folder / "model.safetensors"
-    try:
-        tensors = load_file(weights)
-    except FileNotFoundError as e:
-        raise FileError(f"{weights} is missing; get a complete copy of the model") from e
-    except (SafetensorError, OSError, ValueError) as e:
-        raise FormatError(f"{weights} is not a readable safetensors file ({e})") from e
+    tensors = load_tensors(weights)
     check_complete(str(weights), tensors, expected_tensors(config))
     # A copy, as the file does not align its tensors, on which the last bit of a product depends.
     copies = {name: t.to(torch.float32, copy=True) for name, t in tensors.items()}
@@ -60,7 +54,7 @@ def read_native(folder: Path) -> Checkpoint:
         checkpoint.words = _read_dictionary(folder / "words.json")
     if config.num_softmax_words:
         path = folder / "vocab.txt"
-        checkpoint.vocab = Vocab.read(read_lines(path), str(path))
+        checkpoint.vocab = Vocab.read(read_words(path), str(path))
         if len(checkpoint.vocab) != config.num_softmax_words:
             raise FormatError(
                 f"{path} has {len(checkpoint.vocab)} words, "
@@ -75,10 +69,8 @@ def write_native(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype = torc
     for name, tensor in checkpoint.tensors.items():
         if (tensor.abs() > largest).any():
             raise ConfigError(f"{name} has weights beyond ±{largest:g}, the limit of {dtype}")
-    tensors = {name: t.to(dtype).contiguous() for name, t in checkpoint.tensors.items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    # safetensors creates its files readable by their owner alone.
-    (folder / "model.safetensors").chmod(0o644)
+    tensors = {name: t.to(dtype) for name, t in checkpoint.tensors.items()}
+    save_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
     if checkpoint.vocab is not None:
         write_vocab(folder / "vocab.txt", checkpoint.vocab)
     if checkpoint.characters is not None:
@@ -93,5 +85,5 @@ def _read_dictionary(path: Path) -> dict[str, int]:
     dictionary = read_json(path)
     for entry, row in dictionary.items():
         if type(row) is not int:
-            raise FormatError(f"{path}: {entry!r} has {row!r}, expected a whole number")
+            raise FormatError(f"{path}: {quoted(entry)} has {quoted(row)}, expected a whole number")
     return dictionary

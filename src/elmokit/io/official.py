@@ -14,13 +14,19 @@ from ..errors import FileError, FormatError
 from ..text.vocab import Vocab
 from .bilm_tf import config_from_options, official_name, options_from_config, rules, softmax_rules
 from .checkpoint import Checkpoint, expected_tensors
-from .files import read_json, read_lines, write_json
+from .files import check_readable, check_space, list_folder, read_json, read_words, write_json
 from .names import to_ours, to_theirs
+from .sink import new_hdf5
 
 WEIGHTS, SOFTMAX, TOKENS, OTHER = "weights", "softmax", "token embeddings", "other"
 
 _MAX_COMPRESSION = 1032
 """No deflated byte holds more than this; it bounds the memory that a small file can ask for."""
+
+
+def hdf5_files(folder: Path, *suffixes: str) -> list[Path]:
+    """The files of a folder whose names end so."""
+    return [path for path in list_folder(folder) if path.suffix in suffixes]
 
 
 def kind_of_hdf5(path: Path) -> str:
@@ -93,7 +99,7 @@ def write_official(
 
 def write_token_embeddings(path: Path, vectors: np.ndarray) -> None:
     """Write a cached token-embedding file: one row of `vectors` a word of its vocabulary."""
-    with h5py.File(path, "w") as file:
+    with new_hdf5(path) as (file, _):
         file["embedding"] = np.ascontiguousarray(vectors, dtype=np.float32)
 
 
@@ -116,7 +122,7 @@ def write_vocab(path: Path, vocab: Vocab) -> None:
 
 
 def _read_vocab(path: Path) -> Vocab:
-    return Vocab.read(read_lines(path), str(path))
+    return Vocab.read(read_words(path), str(path))
 
 
 def _read_token_table(
@@ -136,12 +142,13 @@ def _read_token_table(
 @contextmanager
 def open_hdf5(path: Path) -> Iterator[h5py.File]:
     """An HDF5 file to read; one that is missing or broken is an error that says so."""
-    if not path.is_file():
-        raise FileError(f"{path}: no such file")
+    check_readable(path)
     try:
         file = h5py.File(path, "r")
     except OSError as e:
-        raise FormatError(f"{path} is not a readable HDF5 file ({e}); download it again") from e
+        raise FormatError(
+            f"{path} is not a readable HDF5 file ({e!s:.120}); download it again"
+        ) from e
     with file:
         yield file
 
@@ -186,10 +193,14 @@ def _read_errors(path: Path, name: str = "") -> Iterator[None]:
     except FormatError:
         raise
     except (KeyError, OSError, RuntimeError, TypeError, ValueError) as e:
-        raise FormatError(f"{path}: {name or '/'} cannot be read ({e}); download it again") from e
+        raise FormatError(
+            f"{path}: {name or '/'} cannot be read ({e!s:.120}); download it again"
+        ) from e
 
 
 def _write_hdf5(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    with h5py.File(path, "w") as file:
+    check_space(path, sum(4 * tensor.numel() for tensor in tensors.values()))
+    with new_hdf5(path) as (file, sink):
         for name, tensor in tensors.items():
             file[name] = tensor.float().numpy()
+            sink.check()

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ConfigError, FileError, FormatError
+from ..errors import ConfigError, FileError, FormatError, quoted
 from .crc32c import masked_crc32c
+from .files import check_readable, check_space, unreadable
 from .sstable import read_table, read_varint, write_table, write_varint
 
 _DTYPES = {1: "float32", 2: "float64", 3: "int32", 9: "int64", 19: "float16"}
@@ -55,7 +56,9 @@ def read_bundle(prefix: Path, wanted: Callable[[str], bool] = all) -> dict[str, 
     for one, following in pairwise(sorted(chosen, key=lambda entry: entry[3:6])):
         # Overlaps would let a small file ask for any amount of memory.
         if one.shard == following.shard and one.offset + one.size > following.offset:
-            raise FormatError(f"{one.shard}: {one.name!r} overlaps {following.name!r}; {_DAMAGED}")
+            raise FormatError(
+                f"{one.shard}: {quoted(one.name)} overlaps {quoted(following.name)}; {_DAMAGED}"
+            )
     return {entry.name: _read_tensor(entry) for entry in chosen}
 
 
@@ -74,6 +77,7 @@ def write_bundle(prefix: Path, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
     paths = [Path(f"{prefix}.data-00000-of-00001"), Path(f"{prefix}.index")]
     drafts = [Path(f"{path}.{secrets.token_hex(4)}.tmp") for path in paths]
     table, offset = {b"": _HEADER}, 0
+    check_space(paths[0], sum(tensor.nbytes for tensor in tensors.values()))
     try:
         with drafts[0].open("xb") as file:
             for name in names:
@@ -88,7 +92,10 @@ def write_bundle(prefix: Path, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
         os.replace(drafts[1], paths[1])
         drafts.clear()
     except OSError as error:
-        raise FileError(f"{prefix}: cannot write ({error}); check the folder and disk") from error
+        reason = error.strerror or error
+        raise FileError(
+            f"{prefix} cannot be written: {reason}; check the folder and disk"
+        ) from error
     finally:
         for draft in drafts:
             with contextlib.suppress(OSError):
@@ -114,7 +121,7 @@ def _read_index(prefix: Path) -> list[_Entry]:
 
 def _parse_entry(prefix: Path, key: bytes, value: bytes, num_shards: int) -> _Entry:
     name = key.decode(errors="backslashreplace")
-    where = f"{prefix}.index: tensor {name!r}"
+    where = f"{prefix}.index: tensor {quoted(name)}"
     numbers, parts = _decode(value, where)
     dims = _decode(b"".join(parts[2]), where)[1][2]
     shape = tuple(_decode(dim, where)[0][1] for dim in dims[: _MAX_DIMS + 1])
@@ -129,7 +136,7 @@ def _parse_entry(prefix: Path, key: bytes, value: bytes, num_shards: int) -> _En
 
 
 def _read_tensor(entry: _Entry) -> npt.NDArray[Any]:
-    where = f"{entry.shard}: tensor {entry.name!r}"
+    where = f"{entry.shard}: tensor {quoted(entry.name)}"
     if entry.partitioned:
         raise FormatError(f"{where} is partitioned; save the checkpoint without a partitioner")
     if entry.code not in _DTYPES:
@@ -145,22 +152,21 @@ def _read_tensor(entry: _Entry) -> npt.NDArray[Any]:
 
 def _read_bytes(path: Path, offset: int, limit: int) -> npt.NDArray[np.uint8]:
     """At most `limit` bytes from `offset` on; allocates no more than the file holds."""
+    check_readable(path)
     try:
-        if not path.is_file():  # to open a pipe or a device could wait for ever
-            raise FileNotFoundError("no such file")
         length = path.stat().st_size
         start = min(offset, length)
         return np.fromfile(path, np.uint8, min(limit, length - start), offset=start)
     except OSError as error:
-        raise FileError(f"{path}: cannot read ({error}); check the prefix and the files") from error
+        raise unreadable(path, error) from error
 
 
 def _checked_key(name: str, tensor: npt.NDArray[Any]) -> bytes:
-    key = name.encode(errors="replace")
+    key, what = name.encode(errors="replace"), f"tensor {quoted(name)}"
     if key.decode() != name or key[:1] in (b"", b"\0"):
-        raise ConfigError(f"tensor {name!r}: expected a name of text that does not begin with NUL")
+        raise ConfigError(f"{what}: expected a name of text that does not begin with NUL")
     if tensor.dtype.name not in _CODES or tensor.ndim > _MAX_DIMS:
-        raise ConfigError(f"tensor {name!r}: {tensor.ndim}-d {tensor.dtype} is none of {_KNOWN}")
+        raise ConfigError(f"{what}: {tensor.ndim}-d {tensor.dtype} is none of {_KNOWN}")
     return key
 
 

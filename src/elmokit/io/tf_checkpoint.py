@@ -14,7 +14,7 @@ from .bilm_tf import (
     softmax_rules,
 )
 from .checkpoint import Checkpoint, expected_tensors
-from .files import read_json, read_lines, write_json
+from .files import is_there, list_folder, read_json, read_words, write_json
 from .names import to_ours, to_theirs
 from .official import add_softmax, write_vocab
 from .tensor_bundle import read_bundle, write_bundle
@@ -22,11 +22,11 @@ from .tensor_bundle import read_bundle, write_bundle
 
 def find_prefix(folder: Path) -> Path:
     """The newest checkpoint of a folder, as its `checkpoint` file says, else the only one."""
-    found = sorted(folder.glob("*.index"))
+    found = [path for path in list_folder(folder) if path.suffix == ".index"]
     index = folder / "checkpoint"
-    if index.is_file():
+    if is_there(index):
         named = re.search(
-            r'^model_checkpoint_path:\s*"([^"]+)"', "\n".join(read_lines(index)), flags=re.M
+            r'^model_checkpoint_path:\s*"([^"]+)"', "\n".join(read_words(index)), flags=re.M
         )
         # The file may hold the absolute path of the machine that trained the model.
         if named and (folder / f"{Path(named[1]).name}.index") in found:
@@ -40,7 +40,7 @@ def find_prefix(folder: Path) -> Path:
 def read_tf_checkpoint(prefix: Path) -> Checkpoint:
     """The model of a checkpoint PREFIX.index, with the options and vocabulary beside it."""
     folder = prefix.parent
-    if not (folder / "options.json").is_file():
+    if not is_there(folder / "options.json"):
         raise FileError(f"{folder}: the options.json of the training run is missing")
     config = config_from_options(read_json(folder / "options.json"), str(folder / "options.json"))
 
@@ -61,7 +61,7 @@ def read_tf_checkpoint(prefix: Path) -> Checkpoint:
             f"the softmax is left out: expected one vocab.txt beside the checkpoint, found {names}"
         )
     else:
-        vocab = Vocab.read(read_lines(vocabularies[0]), str(vocabularies[0]))
+        vocab = Vocab.read(read_words(vocabularies[0]), str(vocabularies[0]))
         shape = source["softmax/W"].shape
         if shape[:1] != (len(vocab),):
             raise FormatError(

@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError, FileError
+from ..files import is_there
+from ..sink import new_hdf5
 from .entry import Entry
 from .parquet import import_pyarrow, write_parquet
 
 Writer: TypeAlias = Callable[[Path, Iterable[Entry], int], None]
+
+BINARY = (".h5", ".hdf5", ".npz")
+"""Formats that take four bytes a value, and a few for each line."""
 
 
 def write_vectors(path: Path, entries: Iterable[Entry], ndim: int = 2) -> None:
@@ -38,9 +43,9 @@ def check_output(path: Path, force: bool) -> None:
         )
     if suffix == ".parquet":
         import_pyarrow()
-    if path.is_dir():
+    if is_there(path) and path.is_dir():
         raise FileError(f"{path} is a folder; expected the name of a file")
-    if path.exists() and not force:
+    if is_there(path) and not force:
         raise FileError(f"{path} exists already; choose another name, or force it (--force)")
 
 
@@ -75,9 +80,10 @@ def _write_hdf5(path: Path, entries: Iterable[Entry], ndim: int) -> None:
     import h5py
 
     lines: dict[str, str] = {}
-    with h5py.File(path, "w") as file:
+    with new_hdf5(path) as (file, sink):
         for entry in entries:
             file.create_dataset(str(entry.index), data=np.ascontiguousarray(entry.vectors))
+            sink.check()
             lines[entry.text.strip()] = str(entry.index)
         index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
         index[0] = json.dumps(lines)
