@@ -172,7 +172,7 @@ def test_a_folder_is_one_input(tmp_path: Path) -> None:
         ([1, float("nan")], "weight nan of"),
         ([float("inf"), 1], "weight inf of"),
         ([1, 101], "weight 101 of"),
-        ([1, "2"], "weight 2 of"),
+        ([1, "2"], "weight '2' of"),
     ],
 )
 def test_odd_weights_are_refused(tmp_path: Path, weights: Any, mention: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ..config import StateMode
-from ..errors import ConfigError
+from ..errors import ConfigError, FileError
 from ..io.files import read_lines
 from ..io.vectors import check_output, write_jsonl
 from .inputs import check_text, load_model, parse_layers
@@ -134,6 +134,10 @@ def _embed_to_file(
         if elmo.config.state == "carry":
             raise
         raise KeyboardInterrupt("continue with --resume") from None
+    except FileError as e:
+        if not options["resume"] and Path(f"{output}.partial").is_dir():
+            raise FileError(f"{e}; then continue with --resume") from e
+        raise
     if not quiet:
         written = in_bytes(Path(output).stat().st_size)
         say(f"{output}: {num_lines:,} lines, {written}")

@@ -1,7 +1,7 @@
 """One block of text → word ids: what a worker does."""
 
 import hashlib
-import os
+import logging
 from array import array
 from collections import Counter, defaultdict
 from dataclasses import dataclass, fields
@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FormatError
-from ..io.files import whole_file
+from ..io.arrays import load_arrays, save_arrays
+from ..io.files import is_there
 from ..text.normalize import normalize
 from ..text.tokenize import Tokenizer, load_tokenizer
 from .clean import clean_line
 from .sentences import SentenceMode, paragraphs, split_sentences
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +63,43 @@ class Block:
         """Write a file that is whole or not there."""
         numbers = np.array(list(self.numbers().values()), dtype=np.int64)
         words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
-        with whole_file(path) as temporary, temporary.open("wb") as file:
-            np.savez(
-                file, words=words, tokens=self.tokens, lengths=self.lengths,
-                sentences=self.sentences, hashes=self.hashes, numbers=numbers,
-            )  # fmt: skip
-            file.flush()
-            os.fsync(file.fileno())
+        save_arrays(
+            path, words=words, tokens=self.tokens, lengths=self.lengths, sentences=self.sentences,
+            hashes=self.hashes, numbers=numbers,
+        )  # fmt: skip
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """The block of a file that `save` wrote."""
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as block:
-            text = block["words"].tobytes().decode()
-            return cls(
+        """The block of a file that `save` wrote; a damaged one is a FormatError."""
+        arrays = load_arrays(path, _KINDS)
+        try:
+            text = arrays.pop("words").tobytes().decode()
+            block = cls(
                 text.split("\n") if text else [],
-                block["tokens"],
-                block["lengths"],
-                block["sentences"],
-                block["hashes"],
-                *block["numbers"].tolist(),
+                arrays["tokens"],
+                arrays["lengths"],
+                arrays["sentences"],
+                arrays["hashes"],
+                *arrays["numbers"].tolist(),
             )
+        except (TypeError, UnicodeDecodeError) as e:
+            raise FormatError(f"{path} is damaged ({e!s:.80})") from e
+        if not block._is_sound():
+            raise FormatError(f"{path} is damaged (its parts do not fit together)")
+        return block
+
+    def _is_sound(self) -> bool:
+        """Whether the parts fit together."""
+        return (
+            min(self.numbers().values()) >= 0
+            and len(self.sentences) == len(self.hashes)
+            and int(self.tokens.min(initial=0)) >= 0
+            and int(self.tokens.max(initial=-1)) < len(self.words)
+            and int(self.lengths.min(initial=1)) > 0
+            and int(self.lengths.sum(dtype=np.int64)) == len(self.tokens)
+            and int(self.sentences.min(initial=1)) > 0
+            and int(self.sentences.sum(dtype=np.int64)) == len(self.lengths)
+        )
 
     def numbers(self) -> dict[str, int]:
         """What was counted, by name."""
@@ -98,6 +117,24 @@ class Block:
     def by_token(self, units: NDArray[Any]) -> NDArray[Any]:
         """A value of each unit, for each token."""
         return np.repeat(self.by_sentence(units), self.lengths)
+
+
+_KINDS = {
+    "words": (np.uint8, 1), "tokens": (np.int32, 1), "lengths": (np.int32, 1),
+    "sentences": (np.int32, 1), "hashes": (np.uint64, 1), "numbers": (np.int64, 1),
+}  # fmt: skip
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the file of a block is there and sound, which a power failure may prevent."""
+    if not is_there(path):
+        return False
+    try:
+        Block.load(path)
+    except FormatError as e:
+        log.warning("%s; it is made again", e)
+        return False
+    return True
 
 
 def process_block(data: bytes, reading: Reading, path: Path) -> int:

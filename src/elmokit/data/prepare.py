@@ -10,10 +10,18 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from .. import __version__
-from ..errors import ConfigError, InputError
-from ..io.files import write_json
+from ..errors import ConfigError, FileError, FormatError, InputError, quoted
+from ..io.files import (
+    check_no_device,
+    is_there,
+    list_folder,
+    read_json,
+    write_errors,
+    write_json,
+)
+from ..io.work import Work, open_work
 from ..text.tokenize import load_tokenizer
-from .block import Reading
+from .block import Reading, is_whole
 from .config import PrepareConfig
 from .corpus import FORMAT, SPECIAL_WORDS
 from .count import Totals, count
@@ -21,7 +29,6 @@ from .inputs import Source, Text, find_files, scan, spooled, text_blocks
 from .pool import default_workers, process_all
 from .report import Report, make_report
 from .sentences import Choice, choose_mode
-from .work import Work, check_output, open_work
 from .write import CorpusWriter
 
 log = logging.getLogger(__name__)
@@ -68,12 +75,15 @@ def prepare(
     weights = check_weights(weights, inputs)
     check_output(output, force)
     load_tokenizer(config.tokenizer)  # fails here rather than in every worker
+    for path in (*inputs, *valid):
+        check_no_device(Path(path))
     train_files = [find_files([path]) for path in inputs]
     valid_files = [find_files([path]) for path in valid]
     names = [file.name for files in (*train_files, *valid_files) for file in files]
     if names.count("standard input") > 1:
         raise ConfigError("standard input (-) can be read only once")
     with open_work(output) as work:
+        check_output(output, force)  # again: an earlier run may have left the old corpus aside
         with _bar("checking", None, show_progress_bar) as bar:
             train = _check_all(inputs, train_files, work, "train", config, bar)
             held = _check_all(valid, valid_files, work, "valid", config, bar)
@@ -83,6 +93,31 @@ def prepare(
         totals = count(of_inputs, weights, of_valid, config.valid_fraction, config.clean)
         _check_size(totals, work, names[: sum(map(len, train_files))])
         return _write(work, config, train, weights, totals)
+
+
+def check_output(output: Path, force: bool) -> None:
+    """Fail if `output` exists, unless it is a prepared corpus that may be replaced."""
+    if not is_there(output):
+        return
+    if not output.is_dir():
+        raise FileError(f"{output}: a file is in the way of the folder to be written")
+    if not list_folder(output):
+        return
+    if not _is_corpus(output):
+        raise FileError(
+            f"{output}: there are other files in this folder, which is not a prepared corpus; "
+            "choose a new folder"
+        )
+    if not force:
+        raise FileError(f"{output} exists already; choose another folder, or replace it (--force)")
+
+
+def _is_corpus(folder: Path) -> bool:
+    path = folder / "corpus.json"
+    try:
+        return is_there(path) and read_json(path).get("format") == FORMAT
+    except FormatError:
+        return False
 
 
 def check_weights(weights: Sequence[float] | None, inputs: Sequence[str | Path]) -> list[float]:
@@ -96,8 +131,8 @@ def check_weights(weights: Sequence[float] | None, inputs: Sequence[str | Path])
     for weight, name in zip(weights, inputs, strict=True):
         if not isinstance(weight, Real) or not 0 < weight <= MAX_WEIGHT:
             raise ConfigError(
-                f"weight {weight} of {name}: expected a number above 0 and up to {MAX_WEIGHT}; "
-                "1 reads each sentence once"
+                f"weight {quoted(weight)} of {name}: expected a number above 0 and up to "
+                f"{MAX_WEIGHT}; 1 reads each sentence once"
             )
     return [float(weight) for weight in weights]
 
@@ -134,7 +169,7 @@ def _read_all(
         for text in texts
     ]
     # Weights do not matter to a block, so that work continues with others.
-    work.begin(
+    work.keep_if(
         {
             "version": __version__, "block_bytes": BLOCK_BYTES, "num_inputs": len(train),
             "texts": [text.scan.digest for text in texts], "readings": [*map(asdict, readings)],
@@ -148,9 +183,9 @@ def _read_all(
             part = "train" if i < len(train) else "valid"
             is_wrapped = reading.mode == "wrapped"
             for data in text_blocks(text.scan.files, BLOCK_BYTES, paragraphs=is_wrapped):
-                path = work.block(part, next(numbers[part]))
+                path = work.block(f"{part}-{next(numbers[part]):06d}")
                 blocks[i].append(path)
-                if work.is_done(path):
+                if is_whole(path):
                     bar.update(len(data))
                 else:
                     yield data, reading, path
@@ -182,10 +217,20 @@ def _write(
     totals: Totals,
 ) -> Report:  # fmt: skip
     """Write the corpus beside its place, then put it there."""
+    folder = work.new_folder()
+    with write_errors(work.output, folder):
+        report = _write_into(folder, config, texts, weights, totals)
+    work.publish(folder)
+    return report
+
+
+def _write_into(
+    folder: Path, config: PrepareConfig, texts: Sequence[Text], weights: Sequence[float],
+    totals: Totals,
+) -> Report:  # fmt: skip
     special = len(SPECIAL_WORDS)
     frequent = special + int((totals.counts[special:] >= config.min_count).sum())
     vocab_size = min(config.vocab_size, frequent)
-    folder = work.new_corpus()
     writer = CorpusWriter(
         folder, totals, vocab_size=vocab_size, max_characters=config.max_characters
     )
@@ -210,7 +255,6 @@ def _write(
             "report": asdict(report),
         },
     )
-    work.publish(folder)
     return report
 
 
