@@ -1,8 +1,10 @@
 """A prepared corpus opens, and a folder that is none or lost a part says so."""
 
 import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from elmokit.data import Corpus
 from elmokit.data.config import PrepareConfig
 from elmokit.data.corpus import BOS_ID, EOS_ID, UNK_ID
 from elmokit.data.prepare import prepare
+from elmokit.errors import FileError, FormatError
 from elmokit.text.chars import ByteCharacters
 
 TEXT = ["the cat sat on the mat .", "the dog sat too .", "a <UNK> cat <S> ran </S> .", "é 한글 🙂"]
@@ -124,3 +127,74 @@ def test_odd_settings_are_refused(corpus_folder: Path, field: str, value: object
     values = json.loads(path.read_text(encoding="utf-8")) | {field: value}
     path.write_text(json.dumps(values), encoding="utf-8")
     assert_refused(lambda: Corpus.open(corpus_folder), field)
+
+
+@pytest.mark.parametrize("name", ["num_words", "vocab_size", "max_characters", "train.tokens",
+                                  "valid.sentences", "normalization", "tokenizer", "fingerprint",
+                                  "report.inputs", "format", "train"])  # fmt: skip
+@pytest.mark.parametrize(
+    "value", [None, -1, 0, 2.5, True, 10**30, "x" * 10**5, [], [[[]]], {"a": 1}, [{"name": 1}]],
+    ids=lambda value: f"{value!r:.12}",
+)  # fmt: skip
+def test_any_value_of_any_field_opens_or_names_the_field(
+    corpus_folder: Path, name: str, value: object
+) -> None:
+    path = corpus_folder / "corpus.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    *outer, last = name.split(".")
+    (values[outer[0]] if outer else values)[last] = value
+    path.write_text(json.dumps(values), encoding="utf-8")
+    try:
+        Corpus.open(corpus_folder)
+    except (FormatError, FileError) as e:
+        assert len(str(e)) <= 500 and "\n" not in str(e)
+        assert "corpus.json" in str(e) or ".npy" in str(e) or ".txt" in str(e)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "problem"),
+    [
+        ("train.tokens", 1, -1, "holds -1"),
+        ("valid.tokens", 0, 10**6, "holds 1000000; expected 0.."),
+        ("train.offsets", 1, -5, "does not increase after sentence 0"),
+        ("train.offsets", 2, 1, "does not increase after sentence 1"),
+        ("train.offsets", 1, 2**62, "does not increase after sentence 1"),
+        ("counts", 3, -1, "holds -1"),
+        ("characters", (4, 1), 262, "holds 262; expected 0..261"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(
+    corpus_folder: Path, name: str, place: Any, value: int, problem: str
+) -> None:
+    path = corpus_folder / f"{name}.npy"
+    array = np.load(path)
+    array[place] = value
+    np.save(path, array)
+    assert_refused(lambda: Corpus.open(corpus_folder), f"{name}.npy", problem, "prepare the corpus")
+
+
+def test_headers_that_numpy_chokes_on_are_refused(corpus_folder: Path) -> None:
+    path = corpus_folder / "counts.npy"
+    for header in (b"{'descr': '<i8', 'fortran_order': False, 'shape': (-1,), }", b"{" * 100, b"(",
+                   b"{'descr': [], 'fortran_order': 0, 'shape': (2,)}", b"{'descr': 5}",
+                   b"{'descr': '<i8', 'fortran_order': False, 'shape': (10**12,), }"):  # fmt: skip
+        path.write_bytes(b"\x93NUMPY\x01\x00" + bytes([len(header), 0]) + header + bytes(64))
+        assert_refused(lambda: Corpus.open(corpus_folder), "counts.npy")
+
+
+@pytest.mark.parametrize("name", ["words.txt", "vocab.txt"])
+def test_word_lists_are_checked(corpus_folder: Path, name: str) -> None:
+    lines = (corpus_folder / name).read_text(encoding="utf-8").split("\n")
+    for change in ({4: lines[3]}, {4: ""}, {0: "<s>"}, {3: "other"}):
+        changed = [change.get(i, line) for i, line in enumerate(lines)]
+        (corpus_folder / name).write_text("\n".join(changed), encoding="utf-8")
+        assert_refused(lambda: Corpus.open(corpus_folder).words, ".txt")
+    (corpus_folder / name).write_bytes(b"\xff\n")
+    assert_refused(lambda: Corpus.open(corpus_folder).words, name, "UTF-8")
+
+
+@pytest.mark.parametrize("name", ["corpus.json", "vocab.txt", "train.tokens.npy", "words.txt"])
+def test_pipes_do_not_hang(corpus_folder: Path, name: str) -> None:
+    (corpus_folder / name).unlink()
+    os.mkfifo(corpus_folder / name)
+    assert_refused(lambda: Corpus.open(corpus_folder).words, name, "a pipe or a device")

@@ -25,8 +25,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..errors import FileError, FormatError
-from ..io.files import json_field, read_json
+from ..errors import FileError, FormatError, quoted
+from ..io.files import (
+    MAX_WORDS_BYTES,
+    check_readable,
+    is_there,
+    json_field,
+    read_json,
+    unreadable,
+)
+from ..text.chars import PADDING
 from ..text.vocab import BOS, EOS, UNK, Vocab
 
 FORMAT = "elmokit-corpus-1"
@@ -98,22 +106,24 @@ class Corpus:
         shape = (info.num_words, info.max_characters)
         self.counts: NDArray[np.int64] = self._map("counts", np.int64, (info.num_words,))
         self.characters: NDArray[np.uint16] = self._map("characters", np.uint16, shape)
+        self._check_range("counts", self.counts, None)
+        self._check_range("characters", self.characters, PADDING + 1)
         self.train = self._sentences("train", info.train_sentences, info.train_tokens)
         self.valid = self._sentences("valid", info.valid_sentences, info.valid_tokens)
         self.vocab = Vocab(self._lines("vocab.txt", info.vocab_size), str(folder / "vocab.txt"))
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "Corpus":
-        """The corpus in `folder`, its files checked for presence, type and size.
+        """The corpus in `folder`, every number of it checked.
 
         Raises:
-            FileError: There is no such folder.
-            FormatError: It is not a prepared corpus, or one that lost a part.
+            FileError: There is no such folder, or a file cannot be read.
+            FormatError: It is not a prepared corpus, or one that is damaged.
         """
         folder = Path(folder)
-        if not folder.is_dir():
+        if not is_there(folder) or not folder.is_dir():
             raise FileError(f"{folder}: no such folder; make it with: elmokit prepare TEXT -o DIR")
-        if not (folder / "corpus.json").is_file():
+        if not is_there(folder / "corpus.json"):
             raise FormatError(
                 f"{folder}: not a prepared corpus (there is no corpus.json); "
                 "make one with: elmokit prepare TEXT -o DIR"
@@ -128,7 +138,10 @@ class Corpus:
     @cached_property
     def words(self) -> list[str]:
         """All distinct words in the order of their ids; read on first use."""
-        return self._lines("words.txt", self.num_words)
+        words = self._lines("words.txt", self.num_words)
+        if words[: len(self.vocab)] != list(self.vocab):
+            raise self._damaged("words.txt", "does not begin with the words of vocab.txt")
+        return words
 
     def __repr__(self) -> str:
         return f"Corpus({str(self.folder)!r}, {self.info})"
@@ -138,35 +151,55 @@ class Corpus:
         offsets = self._map(f"{part}.offsets", np.int64, (num_sentences + 1,))
         if offsets[0] != 0 or offsets[-1] != num_tokens:
             raise self._damaged(f"{part}.offsets.npy", "does not fit the tokens")
+        if (decreasing := np.flatnonzero(np.diff(offsets) <= 0)).size:
+            raise self._damaged(
+                f"{part}.offsets.npy", f"does not increase after sentence {decreasing[0]}"
+            )
+        self._check_range(f"{part}.tokens", tokens, self.num_words)
         return Sentences(tokens, offsets)
 
     def _map(self, name: str, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
         path = self.folder / f"{name}.npy"
+        if not is_there(path):
+            raise self._damaged(path.name, "is missing")
+        check_readable(path)
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except FileNotFoundError as e:
-            raise self._damaged(path.name, "is missing") from e
         except OSError as e:
-            raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
-        except (ValueError, EOFError) as e:
-            raise self._damaged(path.name, f"cannot be read ({e})") from e
+            raise unreadable(path, e) from e
+        except Exception as e:  # numpy reads the header as Python, so it can fail in many ways
+            raise self._damaged(path.name, f"cannot be read ({e!s:.80})") from e
         if array.dtype != dtype or array.shape != shape:
             found = f"{array.dtype}{list(array.shape)}"
             raise self._damaged(path.name, f"holds {found}, not {np.dtype(dtype)}{list(shape)}")
         return array  # type: ignore[no-any-return]
 
+    def _check_range(self, name: str, values: NDArray[Any], end: int | None) -> None:
+        """Refuse numbers below 0, or from `end` on."""
+        low, high = int(values.min(initial=0)), int(values.max(initial=0))
+        if low < 0 or (end is not None and high >= max(end, 1)):
+            allowed = "0 and more" if end is None else f"0..{end - 1}"
+            raise self._damaged(
+                f"{name}.npy", f"holds {low if low < 0 else high}; expected {allowed}"
+            )
+
     def _lines(self, name: str, count: int) -> list[str]:
         path = self.folder / name
+        if not is_there(path):
+            raise self._damaged(name, "is missing")
+        check_readable(path, MAX_WORDS_BYTES)
         try:
             words = path.read_bytes().decode("utf-8").split("\n")[:-1]
         except OSError as e:
-            raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+            raise unreadable(path, e) from e
         except UnicodeDecodeError as e:
             raise self._damaged(name, "is not UTF-8") from e
         if len(words) != count:
             raise self._damaged(name, f"has {len(words)} lines, not {count}")
         if tuple(words[:3]) != SPECIAL_WORDS:
             raise self._damaged(name, f"does not begin with {' '.join(SPECIAL_WORDS)}")
+        if "" in words or len(set(words)) < count:
+            raise self._damaged(name, "has an empty line, or the same word twice")
         return words
 
     def _damaged(self, name: str, problem: str) -> FormatError:
@@ -177,25 +210,38 @@ def _read_info(path: Path) -> CorpusInfo:
     values = read_json(path)
     found = values.get("format")
     if found != FORMAT:
-        raise FormatError(f"{path}: format={found!r:.40}: expected {FORMAT!r}")
+        raise FormatError(f"{path}: format={quoted(found)}: expected {FORMAT!r}")
 
-    def get(name: str, *kinds: type) -> Any:
-        value = json_field(values, name, *kinds, where=str(path))
-        if int in kinds and value < 0:
-            raise FormatError(f"{path}: {name}={value}: expected a number from 0")
+    def get(name: str, *kinds: type, default: Any = ...) -> Any:
+        return json_field(values, name, *kinds, where=str(path), default=default)
+
+    def count(name: str, least: int = 0, most: int = 2**62) -> int:
+        value: int = get(name, int)
+        if not least <= value <= most:
+            limits = f"{least} or more" if most == 2**62 else f"{least}..{most}"
+            raise FormatError(f"{path}: {name}={quoted(value)}: expected {limits}")
         return value
 
+    normalization = get("normalization", str, type(None))
+    if normalization not in ("NFC", None):
+        raise FormatError(f"{path}: normalization={quoted(normalization)}: expected NFC or null")
+    for i, text in enumerate(get("report.inputs", list, default=[])):
+        text = {"input": text}
+        json_field(text, "input.name", str, where=f"{path}: report.inputs[{i}]")
+        json_field(text, "input.weight", int, float, where=f"{path}: report.inputs[{i}]")
+    special = len(SPECIAL_WORDS)
+    num_words = count("num_words", special)
     sizes = {
-        f"{part}_{what}": get(f"{part}.{what}", int)
+        f"{part}_{what}": count(f"{part}.{what}")
         for part in ("train", "valid")
         for what in ("sentences", "tokens")
     }
     return CorpusInfo(
         tokenizer=get("tokenizer", str),
-        normalization=get("normalization", str, type(None)),
-        max_characters=get("max_characters", int),
-        num_words=get("num_words", int),
-        vocab_size=get("vocab_size", int),
+        normalization=normalization,
+        max_characters=count("max_characters", 3, 2**16),
+        num_words=num_words,
+        vocab_size=count("vocab_size", special, num_words),
         fingerprint=get("fingerprint", str),
         report=get("report", dict),
         **sizes,
