@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import FileError, FormatError
 from ..io.files import whole_file
+from ..io.tensor_file import save_tensors
 
 ADVICE = "restore it from a copy, or train in a new folder"
 
@@ -73,10 +73,10 @@ class TrainState:
 def write_checkpoint(path: Path, state: TrainState, tensors: dict[str, Tensor]) -> None:
     """Write a checkpoint in place of the one before it."""
     with whole_file(path) as temporary:
-        save_file(
-            {name: t.detach().cpu().contiguous() for name, t in tensors.items()},
+        save_tensors(
             temporary,
-            metadata={"state": json.dumps(asdict(state))},
+            {name: t.detach().cpu() for name, t in tensors.items()},
+            {"state": json.dumps(asdict(state))},
         )
         with temporary.open("r+b") as file:
             os.fsync(file.fileno())  # the new one must be on disk before the old one is gone

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from ..errors import FileError, FormatError
 from ..io.files import json_field, read_json, read_lines, whole_file
+from ..io.tensor_file import save_tensors
 from .words import WordTable
 
 VERSION = 1
@@ -126,7 +126,8 @@ def save_words(run: Path, table: WordTable | None) -> None:
         temporary.write_text("".join(f"{word}\n" for word in table.words), encoding="utf-8")
     if table.matrix is not None:
         with whole_file(run / "words.safetensors") as temporary:
-            save_file({"vectors": torch.from_numpy(np.ascontiguousarray(table.matrix))}, temporary)
+            matrix = torch.from_numpy(np.ascontiguousarray(table.matrix))
+            save_tensors(temporary, {"vectors": matrix})
 
 
 def load_words(run: Path) -> WordTable | None:
@@ -143,9 +144,9 @@ def load_words(run: Path) -> WordTable | None:
 
 def save_model(path: Path, model: nn.Module) -> None:
     """Write the weights of a task model."""
-    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    tensors = {name: t.detach().cpu() for name, t in model.state_dict().items()}
     with whole_file(path) as temporary:
-        save_file(tensors, temporary)
+        save_tensors(temporary, tensors)
 
 
 def check_weights(path: Path, model: nn.Module) -> None:

@@ -16,11 +16,12 @@ from typing import NamedTuple, TypeVar
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import FileError, FormatError
 from ..io.files import whole_folder
+from ..io.tensor_file import save_tensors
 from .progress import Progress
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ def save_state(folder: Path, state: State) -> None:
     path = folder / f"step-{state.progress.step:08d}"
     with whole_folder(path) as temporary:
         weights = temporary / "state.safetensors"
-        save_file({name: t.contiguous() for name, t in state.tensors.items()}, weights)
+        save_tensors(weights, state.tensors)
         values = {"bytes": weights.stat().st_size, "progress": state.progress.to_dict()}
         (temporary / "state.json").write_text(json.dumps(values), encoding="utf-8")
         for file in temporary.iterdir():
