@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias
 import torch
 from tqdm.auto import tqdm
 
-from .errors import ConfigError
-from .io.files import read_lines
+from .errors import ConfigError, quoted
+from .io.files import is_there, read_lines
 from .io.vectors import Entry, check_output
 from .io.vectors.blocks import Blocks, open_blocks
 from .layers import Layers
@@ -120,7 +120,7 @@ def num_axes(layers: Layers, level: Level) -> int:
 def count_lines(source: str | Path) -> int | None:
     """The lines of a file, all of them checked; None if it can be read only once."""
     path = Path(source)
-    if str(source) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+    if str(source) == "-" or (is_there(path) and not path.is_file() and not path.is_dir()):
         return None
     return sum(1 for _ in read_lines(source))
 
@@ -156,7 +156,7 @@ def _pool(layers: Layers, level: Level, pooling: Pooling) -> Callable[[Vectors],
     if level == "token":
         return lambda vectors: vectors
     if level != "sentence":
-        raise ConfigError(f"level={level!r}: expected 'token' or 'sentence'")
+        raise ConfigError(f"level={quoted(level)}: expected 'token' or 'sentence'")
     if layers == "all":
         raise ConfigError("layers='all': a sentence has one vector; choose one layer or a mix")
     return lambda vectors: pool(vectors) if len(vectors) else vectors.ravel()

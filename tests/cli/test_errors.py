@@ -13,6 +13,7 @@ from elmokit.cli import report
 def assert_one_line(result: Result, *mentions: str) -> None:
     assert result.stdout == ""
     assert result.stderr.startswith("elmokit: ") and result.stderr.count("\n") == 1, result.stderr
+    assert len(result.stderr) <= len("elmokit: ") + 501
     for mention in mentions:
         assert mention in result.stderr
 
@@ -26,6 +27,11 @@ def assert_one_line(result: Result, *mentions: str) -> None:
         (("--layers", "all", "--level", "sentence"), "one vector"),
         (("--tokenizer", "nltk"), "tokenizer='nltk'"),
         (("--device", "abacus"), "device='abacus'"),
+        (("--device", "meta"), "device='meta'"),
+        (("--layers", "9" * 5000), "layers='999"),
+        (("--layers", "x" * 100_000), "layers='xxx"),
+        (("--tokenizer", "x" * 100_000), "tokenizer="),
+        (("-o", "x" * 300 + ".h5"), "File name too long"),
         (("-o", "out.csv"), ".parquet"),
     ],
 )
@@ -87,6 +93,8 @@ def test_traceback_only_when_verbose(run: Any, model: Path) -> None:
     ("error", "mention"),
     [
         (ZeroDivisionError("oh\nno"), "unexpected ZeroDivisionError: oh no"),
+        (KeyError("x" * 338_000), "unexpected KeyError: 'xxx"),
+        (OSError(36, "File name too long", "x" * 5000), "File name too long"),
         (MemoryError(), "--batch-size"),
         (RuntimeError("CUDA out of memory. Tried"), "--batch-size"),
         (OSError(28, "No space left on device", "x.h5"), "x.h5: No space left on device"),

@@ -139,16 +139,23 @@ def test_lines_without_end_are_refused_before_they_fill_the_memory(tmp_path: Pat
     assert_refused(lambda: read_static_vectors(path), "line 2", "longer")
 
 
-def test_a_header_that_promises_more_is_a_warning(
+def test_a_header_that_promises_more_means_a_truncated_file(tmp_path: Path) -> None:
+    # As after `head -n 3`; the number is never taken for a size to set aside.
+    for data in (b"999999999999999999 2\na 1 2\nb 3 4\n", b"999999999999999999 1\na \0\0\0\0\n",
+                 b"3 2\na 1 2\nb 3 4\n"):  # fmt: skip
+        (tmp_path / "v").write_bytes(data)
+        assert_refused(
+            lambda: read_static_vectors(tmp_path / "v"), "v is truncated", "download it again"
+        )
+
+
+def test_a_header_that_promises_less_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # As after `head -n 3`; the number is never taken for a size to set aside.
-    for data in (b"999999999999999999 2\na 1 2\nb 3 4\n", b"999999999999999999 1\na \0\0\0\0\n"):
-        (tmp_path / "v").write_bytes(data)
-        caplog.clear()
-        with caplog.at_level(logging.WARNING):
-            assert "a" in read_static_vectors(tmp_path / "v").words
-        assert "999999999999999999 words" in caplog.text
+    (tmp_path / "v").write_bytes(b"1 2\na 1 2\nb 3 4\n")
+    with caplog.at_level(logging.WARNING):
+        assert len(read_static_vectors(tmp_path / "v").words) == 2
+    assert "its header says 1 words, but it has 2" in caplog.text
 
 
 def test_words_that_are_not_utf8_are_left_out(

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Oracle, State
-from strategies import WORDS, assert_close, batches, configs, make_tiny, random_model, tiny_config
+from strategies import (
+    WORDS,
+    assert_close,
+    assert_refused,
+    batches,
+    configs,
+    make_tiny,
+    random_model,
+    tiny_config,
+)
 
 from elmokit import Elmo
 from elmokit.errors import ConfigError, InputError
@@ -406,3 +416,44 @@ def test_saved_model_scores_the_same(tmp_path: Path) -> None:
     elmo.save_pretrained(tmp_path / "lm")
     again = Elmo.from_pretrained(tmp_path / "lm", device="cpu")
     assert again.score("a b zebra") == elmo.score("a b zebra")
+
+
+@pytest.mark.parametrize(
+    ("options", "mention"),
+    [
+        ({"k": None}, "k=None"),
+        ({"k": True}, "k=True"),
+        ({"k": 2.5}, "k=2.5"),
+        ({"k": np.array([1, 2])}, "k=array([1, 2])"),
+        ({"k": 0}, "k=0"),
+        ({"index": True}, "index=True"),
+        ({"index": "1"}, "index='1'"),
+        ({"index": np.array(1.0)}, "index=array(1.)"),
+        ({"index": 10**5000}, "index=<a number of"),
+    ],
+    ids=lambda value: str(value)[:20] if isinstance(value, str) else "",
+)
+def test_numbers_that_are_none_are_refused(options: dict[str, Any], mention: str) -> None:
+    elmo = make_tiny(tiny_config(num_softmax_words=len(VOCAB)), vocab=VOCAB)
+    with pytest.raises((ConfigError, InputError)) as caught:
+        elmo.substitutes(["the", "cat"], **({"index": 0} | options))
+    assert mention in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    elmo = make_tiny(tiny_config(num_softmax_words=len(VOCAB)), vocab=VOCAB)
+    found = elmo.substitutes(["the", "cat"], np.array(2), index=np.int64(1))  # type: ignore[arg-type]
+    assert found == elmo.substitutes(["the", "cat"], 2, index=1)
+
+
+def test_array_without_axes_is_no_list() -> None:
+    elmo = make_tiny(tiny_config(num_softmax_words=len(VOCAB)), vocab=VOCAB)
+    scalar: Any = np.array("a text")
+    for call in (
+        lambda: elmo.score(scalar),
+        lambda: elmo.perplexity(scalar),
+        lambda: elmo.substitutes(scalar, index=0),
+        lambda: elmo.embed(scalar),
+        lambda: elmo.embed([scalar]),
+    ):
+        assert_refused(call, "ndarray", "expected")

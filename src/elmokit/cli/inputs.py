@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..config import StateMode
-from ..io.files import read_lines
+from ..errors import ConfigError, quoted
+from ..io.files import is_there, read_lines
 
 if TYPE_CHECKING:
     from ..layers import Layers
@@ -23,12 +24,17 @@ def load_model(
 
 def parse_layers(text: str) -> "Layers":
     """`2` as a number, everything else as it is."""
-    return int(text) if text.isascii() and text.isdigit() else text
+    if not (text.isascii() and text.isdigit()):
+        return text
+    if len(text) > 9:  # Python refuses to read very long ones
+        raise ConfigError(f"layers={quoted(text)}: expected the number of a layer, from 0")
+    return int(text)
 
 
 def check_text(source: str) -> None:
     """Fail for a text that cannot be read before a model is loaded for it."""
-    if source != "-" and not Path(source).is_fifo():
+    path = Path(source)
+    if source != "-" and not (is_there(path) and path.is_fifo()):
         next(read_lines(source), None)
 
 

@@ -12,7 +12,7 @@ from typing import ParamSpec
 
 import typer
 
-from ..errors import ElmoError
+from ..errors import MAX_MESSAGE, ElmoError, shortened
 
 P = ParamSpec("P")
 
@@ -100,10 +100,9 @@ def _explain(e: Exception) -> str:
         return "out of memory; try a smaller --batch-size, or shorter lines"
     if isinstance(e, OSError):
         where = f"{e.filename}: " if e.filename is not None else ""
-        return f"{where}{e.strerror or e}"
-    return (
-        f"unexpected {type(e).__name__}: {e}; this is a bug, please report it with the output of -v"
-    )
+        return shortened(f"{where}{e.strerror or e}", MAX_MESSAGE)
+    problem = shortened(f"{type(e).__name__}: {e}", MAX_MESSAGE - 80)
+    return f"unexpected {problem}; this is a bug, please report it with the output of -v"
 
 
 @contextmanager

@@ -130,9 +130,14 @@ class _Table:
     def finish(self, num_words: int | None) -> StaticVectors:
         if not self.num_read:
             raise InputError(f"{self.path} has a header and no vectors")
+        if num_words is not None and num_words > self.num_read:
+            raise FormatError(
+                f"{self.path} is truncated: its header says {num_words:,} words, and it has "
+                f"{self.num_read:,}; download it again"
+            )
         if num_words not in (None, self.num_read):
             _log.warning(
-                "%s: its header says %d words, but it has %d; is it whole?",
+                "%s: its header says %d words, but it has %d",
                 *(self.path, num_words, self.num_read),
             )
         if self.num_odd:
@@ -222,4 +227,4 @@ def _numbers(values: bytes, where: str) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):
             return np.array([float(value) for value in values.split()], np.float32)
     except ValueError as e:
-        raise FormatError(f"{where}: not a number ({e})") from e
+        raise FormatError(f"{where}: not a number ({e!s:.120})") from e

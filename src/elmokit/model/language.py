@@ -1,13 +1,15 @@
 """An `Elmo` as the language model that it was trained as: scores, perplexity, substitutes."""
 
+import operator
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, overload
+from contextlib import suppress
+from typing import NamedTuple, SupportsIndex, overload
 
 import numpy as np
 import torch
 
 from ..engine.likelihood import Likelihood, Perplexity, SentenceScore, Tally
-from ..errors import ConfigError, InputError
+from ..errors import ConfigError, InputError, quoted
 from ..text.batch import batches
 from ..text.groups import grouped
 from ..text.marked import parse_marked
@@ -114,6 +116,7 @@ class LanguageElmo(PretrainedElmo):
             if not tally.num_tokens:
                 raise InputError("perplexity: there is no sentence to score")
             return tally.perplexity()
+        streams = _whole("streams", streams)
         if streams < 1:
             raise ConfigError(f"streams={streams}: expected 1 or more")
         with torch.inference_mode():
@@ -139,6 +142,7 @@ class LanguageElmo(PretrainedElmo):
             k: Words to return, at most.
             index: Number of the hidden token, from 0.
         """
+        k = _whole("k", k)
         if k < 1:
             raise ConfigError(f"k={k}: expected 1 or more")
         likelihood = self._likelihood()
@@ -175,9 +179,11 @@ class LanguageElmo(PretrainedElmo):
             if isinstance(text, str):
                 return parse_marked(self.reader, text)
             raise InputError("substitutes: tokens need index=, the number of the hidden one")
-        tokens = self.reader.tokens(check_sentence(text, 0))
+        tokens, index = self.reader.tokens(check_sentence(text, 0)), _whole("index", index)
         if not 0 <= index < len(tokens):
-            raise InputError(f"index={index}: the sentence has the tokens 0..{len(tokens) - 1}")
+            raise InputError(
+                f"index={quoted(index)}: the sentence has the tokens 0..{len(tokens) - 1}"
+            )
         return tokens, index
 
     def _score(self, sentences: list[list[str]], batch_size: int) -> list[SentenceScore]:
@@ -211,6 +217,14 @@ class LanguageElmo(PretrainedElmo):
                 f"but the softmax {len(self.softmax.weight)} rows"
             )
         return Likelihood(self._embedder, self.softmax, self.vocab)
+
+
+def _whole(name: str, value: object) -> int:
+    """`value` as a number, or an error that says what it is instead."""
+    if isinstance(value, SupportsIndex) and not isinstance(value, (bool, np.bool_)):
+        with suppress(TypeError):  # arrays have the method, but not all of them are numbers
+            return operator.index(value)
+    raise ConfigError(f"{name}={quoted(value)}: expected a whole number")
 
 
 def _candidates(vocab: Vocab) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":

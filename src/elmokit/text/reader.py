@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from ..errors import InputError
 from .normalize import normalize
@@ -39,12 +39,7 @@ def as_sentences(inputs: Sentence | Iterable[Sentence]) -> list[Sentence]:
     """The sentences of a user's input: a text is one; a list is one a text or list of tokens."""
     if isinstance(inputs, str):
         return [inputs]
-    if not isinstance(inputs, Iterable) or isinstance(inputs, (bytes, bytearray)):
-        raise InputError(
-            f"got {type(inputs).__name__}; "
-            "expected a text, a list of texts, or a list of token lists"
-        )
-    sentences = [check_sentence(item, i) for i, item in enumerate(inputs)]
+    sentences = [check_sentence(item, i) for i, item in enumerate(check_iterable(inputs))]
     if len(sentences) > 1 and all(_is_one_word(sentence) for sentence in sentences):
         warnings.warn(
             "every sentence is a single word: this looks like one tokenised sentence; "
@@ -56,7 +51,7 @@ def as_sentences(inputs: Sentence | Iterable[Sentence]) -> list[Sentence]:
 
 def check_iterable(inputs: object) -> Iterable[object]:
     """`inputs` as a source of sentences, or an error that says what they are instead."""
-    if not isinstance(inputs, Iterable) or isinstance(inputs, (bytes, bytearray)):
+    if not _is_iterable(inputs):
         raise InputError(
             f"got {type(inputs).__name__}; "
             "expected a text, a list of texts, or a list of token lists"
@@ -68,7 +63,7 @@ def check_sentence(item: object, number: int) -> Sentence:
     """`item` as a sentence, or an error that says which one is not."""
     if isinstance(item, str):
         return item
-    if not isinstance(item, Iterable) or isinstance(item, (bytes, bytearray)):
+    if not _is_iterable(item):
         raise InputError(
             f"sentence {number} is {type(item).__name__} ({item!r:.40}); expected text or tokens"
         )
@@ -80,6 +75,14 @@ def check_sentence(item: object, number: int) -> Sentence:
                 "expected text"
             )
     return tokens
+
+
+def _is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
+    """Whether a value is a row of others; an array without axes looks like one, and is none."""
+    is_scalar = getattr(value, "shape", None) == ()
+    return (
+        isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)) and not is_scalar
+    )
 
 
 def _is_one_word(sentence: Sentence) -> bool:
