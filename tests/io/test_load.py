@@ -155,7 +155,7 @@ def test_archive_that_unpacks_beyond_the_limit_is_refused(
 def test_archive_with_a_name_that_no_disk_takes_is_refused(folders: dict, tmp_path: Path) -> None:
     path = zip_folder(folders["official"], tmp_path / "long.zip")
     with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("x" * 5000, b"")
+        archive.writestr("x" * 5000 + ".txt", b"")
     assert_refused(lambda: Elmo.from_pretrained(path), str(path))
 
 

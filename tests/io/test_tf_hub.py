@@ -1,5 +1,7 @@
 """A module of TensorFlow Hub: variables and no options."""
 
+import shutil
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 from strategies import assert_refused, make_tiny, tiny_config
 
 from elmokit import Elmo
+from elmokit.cli.describe import describe
 from elmokit.io.load import read_checkpoint
 from elmokit.io.save import write_checkpoint
 from elmokit.io.tensor_bundle import read_bundle, write_bundle
@@ -86,3 +89,23 @@ def test_damaged_module_is_refused(tmp_path: Path) -> None:
     module(tmp_path)
     (tmp_path / "variables" / "variables.index").write_bytes(b"garbage")
     assert_refused(lambda: Elmo.from_pretrained(tmp_path), "variables.index")
+
+
+@pytest.mark.parametrize("inside", ["", "elmo/3/"])
+def test_zip_of_a_module_is_the_module(tmp_path: Path, inside: str) -> None:
+    elmo = module(tmp_path / "module")
+    shutil.rmtree(tmp_path / "module" / "tf")
+    (tmp_path / "module" / "saved_model.pb").write_bytes(b"graph")
+    with zipfile.ZipFile(tmp_path / "module.zip", "w") as archive:
+        for file in (tmp_path / "module").rglob("*"):
+            archive.write(file, f"{inside}{file.relative_to(tmp_path / 'module')}")
+    got = Elmo.from_pretrained(tmp_path / "module.zip")
+    assert got.format == "TensorFlow Hub module in a .zip"
+    np.testing.assert_array_equal(got.embed(TEXTS)[0], elmo.embed(TEXTS)[0])
+
+
+def test_size_on_disk_counts_the_folders_in_it(tmp_path: Path) -> None:
+    module(tmp_path)
+    shutil.rmtree(tmp_path / "tf")
+    size = sum(file.stat().st_size for file in (tmp_path / "variables").iterdir())
+    assert describe(str(tmp_path))["size_on_disk"] == size > 1000

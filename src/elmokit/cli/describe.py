@@ -43,7 +43,8 @@ def describe(source: str) -> dict[str, Any]:
 
 
 def _size(path: Path) -> int:
-    files = [path] if path.is_file() else [file for file in path.iterdir() if file.is_file()]
+    """Bytes of a file, or of all files in a folder and the folders in it."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files)
 
 

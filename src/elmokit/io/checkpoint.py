@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..config import ElmoConfig
-from ..errors import FormatError
+from ..errors import FormatError, quoted
 from ..nn import BiLm, BiLmState, ScalarMix, Softmax
 from ..text.vocab import Vocab
 
@@ -80,4 +80,4 @@ def check_complete(
         raise FormatError(f"{where}: of {' and '.join(OPTIONAL)}, one is missing")
     for name in tensors:
         if name not in expected:
-            raise FormatError(f"{where}: the tensor {name} belongs to no part of the model")
+            raise FormatError(f"{where}: the tensor {quoted(name)} belongs to no part of the model")

@@ -6,10 +6,11 @@ from typing import Any
 
 from ..errors import FileError, MissingExtra
 
-_MODEL_FILES = [
-    "*.json", "*.safetensors", "*.hdf5", "*.txt", "*.dic", "*.pkl", "*.index", "*.data-*",
-    "checkpoint",
+MODEL_FILES = [
+    "*.json", "*.safetensors", "*.hdf5", "*.h5", "*.txt", "*.dic", "*.pkl", "*.index", "*.data-*",
+    "*vocab*", "checkpoint",
 ]  # fmt: skip
+"""Names of the files that a model of any format may need."""
 
 
 def looks_like_hub_id(source: str) -> bool:
@@ -21,7 +22,7 @@ def download(repo_id: str, revision: str | None) -> Path:
     """The local folder of a Hub model, downloaded unless it is in the cache."""
     hub = _import_hub(f"{repo_id}: no such folder or file; as the name of a Hub model it needs")
     try:
-        return Path(hub.snapshot_download(repo_id, revision=revision, allow_patterns=_MODEL_FILES))
+        return Path(hub.snapshot_download(repo_id, revision=revision, allow_patterns=MODEL_FILES))
     except Exception as e:  # network, authorisation, name: the hub has an error for each
         reason = str(e).strip().split("\n")[0]
         raise FileError(

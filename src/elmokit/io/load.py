@@ -1,33 +1,29 @@
 """One entry to every format: look at what is there, and read it as what it is."""
 
+import fnmatch
 import logging
-import lzma
-import struct
+import shutil
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from ..builtin import builtin_folder, builtin_names
-from ..errors import FileError, FormatError
+from ..errors import MAX_VALUE, FileError, FormatError, shortened
+from .arrays import ZIP_ERRORS
 from .checkpoint import Checkpoint
-from .hub import download, looks_like_hub_id
+from .files import MAX_JSON_BYTES, MAX_WORDS_BYTES, check_readable, list_folder, unreadable
+from .hub import MODEL_FILES, download, looks_like_hub_id
 from .manylangs import read_manylangs
 from .native import read_native
-from .official import SOFTMAX, TOKENS, WEIGHTS, kind_of_hdf5, read_official
+from .official import SOFTMAX, TOKENS, WEIGHTS, hdf5_files, kind_of_hdf5, read_official
 from .tf_checkpoint import find_prefix, read_tf_checkpoint
 from .tf_hub import is_tf_hub, read_tf_hub
 
 log = logging.getLogger(__name__)
 
-MAX_UNZIPPED_BYTES = 16 * 2**30
-
-_ZIP_ERRORS = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
-    struct.error,
-)  # fmt: skip
-"""What zipfile and its decompressors raise for damaged archives."""
+MAX_UNZIPPED_BYTES, MAX_RATIO = 16 * 2**30, 100
+"""Bytes of an unpacked .zip: in all, and for each of its own."""
 
 EXPECTED = (
     "an elmokit folder (config.json + model.safetensors), an official pair (options.json + *.hdf5),"
@@ -40,7 +36,7 @@ EXPECTED = (
 def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoint:
     """The model at `source`: the name of one in the box, a folder, a file, a .zip, or a Hub id."""
     path = model_path(source, revision)
-    checkpoint = _read_file(path) if path.is_file() else _read_folder(path)
+    checkpoint = _read_folder(path) if path.is_dir() else _read_file(path)
     log.info("%s: %s", source, checkpoint.format)
     for note in checkpoint.notes:
         log.warning("%s: %s", source, note)
@@ -60,20 +56,26 @@ def model_path(source: str | Path, revision: str | None = None) -> Path:
     if looks_like_hub_id(str(source)):
         return download(str(source), revision)
     names = "".join(f"{name!r}, " for name in builtin_names())
-    raise FileError(f"{source!s:.200}: no such folder or file; expected {names}{EXPECTED}")
+    name = shortened(str(source), MAX_VALUE)
+    raise FileError(f"{name}: no such folder or file; expected {names}{EXPECTED}")
 
 
 def _local_path(source: str | Path) -> Path | None:
     try:
         path = Path(source).expanduser()
-        return path if path.exists() else None
-    except (OSError, RuntimeError, ValueError):  # a name too long, or of no user's home
+        path.stat()
+    except PermissionError as e:
+        raise unreadable(path, e) from e
+    except (OSError, RuntimeError, ValueError):  # not there, too long, or of no user's home
         return None
+    return path
 
 
 def _read_folder(folder: Path) -> Checkpoint:
+    names = [path.name for path in list_folder(folder)]
+
     def has(*patterns: str) -> bool:
-        return all(any(folder.glob(pattern)) for pattern in patterns)
+        return all(fnmatch.filter(names, pattern) for pattern in patterns)
 
     if has("config.json", "model.safetensors"):
         return read_native(folder)
@@ -83,7 +85,7 @@ def _read_folder(folder: Path) -> Checkpoint:
         return read_tf_checkpoint(find_prefix(folder))
     if is_tf_hub(folder):
         return read_tf_hub(folder)
-    if has("*options.json", "*.hdf5"):
+    if has("*options.json") and (has("*.hdf5") or has("*.h5")):
         return _read_official_folder(folder)
     if has("config.json"):
         raise FileError(f"{folder}: there is a config.json, but no model.safetensors beside it")
@@ -91,7 +93,9 @@ def _read_folder(folder: Path) -> Checkpoint:
 
 
 def _read_official_folder(folder: Path, weights: Path | None = None) -> Checkpoint:
-    kinds = {path: kind_of_hdf5(path) for path in sorted(folder.glob("*.hdf5"))}
+    kinds = {path: kind_of_hdf5(path) for path in hdf5_files(folder, ".hdf5")}
+    if WEIGHTS not in kinds.values():  # `.h5` is the suffix of embeddings, but of some weights too
+        kinds |= {path: kind_of_hdf5(path) for path in hdf5_files(folder, ".h5")}
 
     def only(what: str, found: list[Path]) -> Path:
         if len(found) != 1:
@@ -120,6 +124,7 @@ def _read_official_folder(folder: Path, weights: Path | None = None) -> Checkpoi
 
 
 def _read_file(path: Path) -> Checkpoint:
+    check_readable(path)
     if path.suffix == ".zip":
         return _read_zip(path)
     if path.suffix in (".hdf5", ".h5"):
@@ -138,39 +143,83 @@ def _read_file(path: Path) -> Checkpoint:
 
 
 def _read_zip(path: Path) -> Checkpoint:
-    """The model in a .zip, unpacked flat to a temporary folder (no path of the archive is used)."""
-    try:
-        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
-            members = [info for info in archive.infolist() if not info.is_dir()]
-            members = [i for i in members if not PurePosixPath(i.filename).name.startswith(".")]
-            if sum(info.file_size for info in members) > MAX_UNZIPPED_BYTES:
-                raise FormatError(f"{path}: more than {MAX_UNZIPPED_BYTES >> 30} GiB when unpacked")
-            _unpack_model(archive, members, Path(folder), path)
+    """The model in a .zip, unpacked to a temporary folder (no path of the archive is used)."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                _unpack(archive, _members(archive, path), Path(folder), path)
             checkpoint = _read_folder(Path(folder))
-    except FileError as e:
-        raise FileError(str(e).replace(str(folder), str(path))) from e
-    except FormatError as e:
-        raise FormatError(str(e).replace(str(folder), str(path))) from e
-    except _ZIP_ERRORS as e:
-        reason = f"{type(e).__name__}: {e!s:.200}"
-        raise FormatError(f"{path} is not a readable .zip ({reason}); download it again") from e
+        except FileError as e:
+            raise FileError(str(e).replace(str(folder), str(path))) from e
+        except FormatError as e:
+            raise FormatError(str(e).replace(str(folder), str(path))) from e
+        except ZIP_ERRORS as e:
+            reason = f"{type(e).__name__}: {e!s:.80}"
+            raise FormatError(f"{path} is not a readable .zip ({reason}); download it again") from e
     checkpoint.format += " in a .zip"
     return checkpoint
 
 
-def _unpack_model(
-    archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], folder: Path, path: Path
-) -> None:
-    parents = {PurePosixPath(info.filename).parent for info in members}
+def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
+    """The files of the one model in an archive, by the names under which they are unpacked."""
     marks = ("options.json", "encoder.pkl", "model.safetensors")
-    models = {p for p in parents if any(
-        PurePosixPath(i.filename).parent == p and i.filename.endswith(marks) for i in members
-    )}  # fmt: skip
+    files = {PurePosixPath(i.filename): i for i in archive.infolist() if not i.is_dir()}
+    models = {name.parent for name in files if name.name.endswith(marks) and name.name[0] != "."}
+    models |= {n.parent.parent for n in files if n.parts[-2:] == ("variables", "variables.index")}
     if len(models) != 1:
         raise FormatError(f"{path}: expected one model in the archive, found {len(models)}")
-    for info in members:
-        name = PurePosixPath(info.filename)
-        if name.parent in models:
-            with archive.open(info) as packed, (folder / name.name).open("wb") as unpacked:
-                while block := packed.read(1 << 20):
+    (model,) = models
+    found: dict[str, zipfile.ZipInfo] = {}
+    for name, info in files.items():
+        is_ours = any(fnmatch.fnmatchcase(name.name, pattern) for pattern in MODEL_FILES)
+        if is_ours and name.name[0] != "." and name.parent == model:
+            found[name.name] = info
+        elif is_ours and name.parent == model / "variables" and name.name.startswith("variables."):
+            found[f"variables/{name.name}"] = info
+    _check_sizes(found, path)
+    return found
+
+
+def _check_sizes(members: Mapping[str, zipfile.ZipInfo], path: Path) -> None:
+    """Refuse what would fill the disk or the memory, by the sizes that the archive declares."""
+    for name, info in members.items():
+        limit = {".json": MAX_JSON_BYTES, ".txt": MAX_WORDS_BYTES, ".dic": MAX_WORDS_BYTES}.get(
+            PurePosixPath(name).suffix, MAX_UNZIPPED_BYTES
+        )
+        if info.file_size > limit:
+            raise FormatError(
+                f"{path}: {shortened(name, MAX_VALUE)} has {info.file_size:,} bytes when unpacked; "
+                f"expected at most {limit:,}"
+            )
+    total = sum(info.file_size for info in members.values())
+    # Weights hardly compress: an archive that does holds something else.
+    limit = min(MAX_UNZIPPED_BYTES, MAX_RATIO * path.stat().st_size)
+    if total > limit:
+        raise FormatError(
+            f"{path}: {total:,} bytes when unpacked; expected at most {limit:,} of a model"
+        )
+
+
+def _unpack(
+    archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], folder: Path, path: Path
+) -> None:
+    total = sum(info.file_size for info in members.values())
+    if total > shutil.disk_usage(folder).free:
+        raise FileError(
+            f"{path} cannot be unpacked: it needs {total / 1e6:,.1f} MB in {folder.parent}; free "
+            "some space, or set TMPDIR to a folder on another disk"
+        )
+    for name, info in members.items():
+        target = folder / name
+        target.parent.mkdir(exist_ok=True)
+        left = info.file_size
+        with archive.open(info) as packed, target.open("wb") as unpacked:
+            while block := packed.read(1 << 20):
+                left -= len(block)
+                if left < 0:
+                    raise FormatError(f"{path}: {name} is larger than the archive says")
+                try:
                     unpacked.write(block)
+                except OSError as e:
+                    reason = e.strerror or e
+                    raise FileError(f"{path} cannot be unpacked: {reason} (TMPDIR)") from e

@@ -52,7 +52,7 @@ def read_tf_checkpoint(prefix: Path) -> Checkpoint:
     where = f"{prefix}.index"
     tensors = to_ours(rules(config), source, expected_tensors(config), where)
     checkpoint = Checkpoint(config=config, tensors=tensors, format="TensorFlow checkpoint")
-    vocabularies = [path for path in sorted(folder.glob("*vocab*")) if path.is_file()]
+    vocabularies = [path for path in sorted(folder.glob("*vocab*")) if not path.is_dir()]
     if "softmax/W" not in source:
         checkpoint.notes.append("the checkpoint holds no softmax, so it cannot score text")
     elif len(vocabularies) != 1:

@@ -18,6 +18,7 @@ from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig, MixCo
 from ..errors import ConfigError, FormatError
 from .bilm_tf import cell_name, official_name, rules
 from .checkpoint import Checkpoint, check_shape, expected_tensors
+from .files import is_there
 from .names import to_ours
 from .tensor_bundle import read_bundle
 
@@ -33,7 +34,7 @@ _WEIGHTS, _SCALING = "aggregation/weights", "aggregation/scaling"
 
 def is_tf_hub(folder: Path) -> bool:
     """Whether a folder is a module."""
-    return (folder / f"{PREFIX}.index").is_file()
+    return is_there(folder / f"{PREFIX}.index")
 
 
 def read_tf_hub(folder: Path) -> Checkpoint:
