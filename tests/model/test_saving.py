@@ -13,6 +13,7 @@ from strategies import assert_refused, make_tiny, models, random_model, tiny_con
 from elmokit import Elmo
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
 from elmokit.errors import ConfigError
+from elmokit.io.save import write_checkpoint
 from elmokit.text.vocab import Vocab
 
 SENTENCES = [["The", "cat"], ["한글", "ab", "zzz"], []]
@@ -132,6 +133,46 @@ def test_saving_over_another_model_leaves_nothing_of_it(tmp_path: Path) -> None:
     assert_same_model(elmo, again)
     assert again.vocab is None
     assert again.to_checkpoint().words is None
+
+
+@pytest.mark.parametrize("format", ["official", "tf", "manylangs", "bert", "other", "nearly"])
+def test_folder_of_anything_else_is_refused_and_kept(tmp_path: Path, format: str) -> None:
+    folder = tmp_path / "there"
+    if format in ("official", "tf"):
+        write_checkpoint(make_tiny(seed=1).to_checkpoint(), folder, format)
+    else:
+        names = {
+            "manylangs": ["config.json", "encoder.pkl"],
+            "bert": ["config.json", "model.safetensors"],
+            "other": ["thesis.txt"],
+            "nearly": ["model.safetensors"],
+        }
+        folder.mkdir()
+        for name in names[format]:
+            (folder / name).write_text("{}")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert_refused(lambda: make_tiny().save_pretrained(folder), str(folder), "new or empty folder")
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_model_of_ours_is_replaced_beside_other_files(tmp_path: Path) -> None:
+    make_tiny(seed=1).save_pretrained(tmp_path)
+    (tmp_path / "README.md").write_text("mine")
+    make_tiny().save_pretrained(tmp_path)
+    assert_same_model(make_tiny(), Elmo.from_pretrained(tmp_path))
+    assert (tmp_path / "README.md").read_text() == "mine"
+
+
+def test_hidden_files_are_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    make_tiny().save_pretrained(tmp_path)
+    assert_same_model(make_tiny(), Elmo.from_pretrained(tmp_path))
+
+
+def test_device_without_values_is_refused(tmp_path: Path) -> None:
+    make_tiny().save_pretrained(tmp_path)
+    assert_refused(lambda: Elmo.from_pretrained(tmp_path, device="meta"), "device='meta'")
 
 
 def test_file_in_the_way_is_named_and_kept(tmp_path: Path) -> None:

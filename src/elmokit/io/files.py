@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -37,11 +37,11 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
+def whole_folder(path: Path, *, replace: bool = True, drop: Collection[str] = ()) -> Iterator[Path]:
     """A temporary folder to fill; its files move to `path` if the block succeeds.
 
     Files of the same names in an existing `path` are replaced, or an error without `replace`;
-    others stay.
+    others stay, but for those of the names in `drop`.
     """
     with write_errors(path):
         if path.exists() and not path.is_dir():
@@ -62,6 +62,8 @@ def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
                         )
                 for file in files:
                     os.replace(file, path / file.name)
+                for name in {*drop} - {file.name for file in files}:
+                    (path / name).unlink(missing_ok=True)
             else:
                 temporary.chmod(0o777 & ~_umask())
                 os.replace(temporary, path)

@@ -20,6 +20,7 @@ from .official import write_vocab
 from .tensor_file import load_tensors, save_tensors
 
 FORMAT_VERSION = 1
+NATIVE_FILES = ("config.json", "model.safetensors", "vocab.txt", "characters.json", "words.json")
 
 
 def read_native(folder: Path) -> Checkpoint:

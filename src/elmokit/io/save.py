@@ -1,29 +1,33 @@
 """One exit to every format: write a checkpoint whole, or leave no trace."""
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 import torch
 
-from ..errors import ConfigError, FileError
+from ..errors import ConfigError, FileError, quoted
 from .checkpoint import Checkpoint
-from .files import whole_folder
+from .files import is_there, list_folder, read_json, whole_folder
 from .manylangs import write_manylangs
-from .native import write_native
-from .official import write_official
+from .native import NATIVE_FILES, write_native
+from .official import WEIGHTS, hdf5_files, kind_of_hdf5, write_official
 from .tf_checkpoint import write_tf_checkpoint
 
 Format: TypeAlias = Literal["native", "official", "tf", "manylangs"]
 
 
-MARKS: dict[Format, str] = {
-    "native": "model.safetensors",
-    "official": "*.hdf5",
-    "tf": "*.index",
-    "manylangs": "encoder.pkl",
+UNKNOWN = "unknown to elmokit"
+
+MARKS = {
+    "manylangs": ("encoder.pkl", "token_embedder.pkl"),
+    "tf": ("*.index",),
+    "TensorFlow Hub": ("saved_model.pb", "tfhub_module.pb", "variables"),
+    "official": ("*options.json", "*.hdf5"),
+    UNKNOWN: ("config.json", "*.safetensors"),
 }
-"""A file that only models of each format have."""
+"""Files that tell which format the model in a folder has, if it is not ours."""
 
 
 def write_checkpoint(
@@ -44,38 +48,94 @@ def write_checkpoint(
         dtype: Type of the weights; torch.float16 only in the native format.
         force: Replace a model of the same format.
     """
-    path = Path(target).expanduser()
+    try:
+        path = Path(target).expanduser()
+    except RuntimeError as e:
+        raise ConfigError(f"{quoted(str(target))}: {e}") from e
     is_hdf5 = path.suffix in (".hdf5", ".h5")
     format = format or ("official" if is_hdf5 else "native")
     if format not in get_args(Format):
-        raise ConfigError(f"format={format!r}: expected one of {', '.join(get_args(Format))}")
+        names = ", ".join(get_args(Format))
+        raise ConfigError(f"format={quoted(format)}: expected one of {names}")
     if is_hdf5 and format != "official":
         raise ConfigError(f"{path}: a {path.suffix} file is of the official format, not {format!r}")
     if dtype != torch.float32 and format != "native":
         raise ConfigError(f"dtype={dtype}: only the native format has it, not {format!r}")
-    folder = path.parent if is_hdf5 else path
-    _check_free(folder, format, force or is_hdf5)
+    folder, weights = (path.parent, path.name) if is_hdf5 else (path, "weights.hdf5")
+    found = format_in(folder)
+    # A pair has no file of the names that tell of an unknown format.
+    if found not in (format, None) and not (is_hdf5 and found == UNKNOWN):
+        raise FileError(
+            f"{folder} holds a model of another format ({found}), which would be mixed with this "
+            "one; choose another folder"
+        )
+    if not force and not is_hdf5 and _has_files(folder):
+        raise FileError(f"{folder} exists already; choose another name, or force it (--force)")
+    if format == "official":
+        _check_alone(folder, weights)
     writers: dict[str, Callable[[Checkpoint, Path], None]] = {
         "native": lambda c, f: write_native(c, f, dtype),
-        "official": lambda c, f: write_official(c, f, path.name if is_hdf5 else "weights.hdf5"),
+        "official": lambda c, f: write_official(c, f, weights),
         "tf": write_tf_checkpoint,
         "manylangs": write_manylangs,
     }
-    with whole_folder(folder, replace=force) as temporary:
+    # What the old model had beside its weights, and the new one may not have.
+    drop = ("softmax_weights.hdf5", "vocab.txt") if force and found == format else ()
+    with whole_folder(folder, replace=force, drop=drop) as temporary:
         writers[format](checkpoint, temporary)
     return folder, format
 
 
-def _check_free(folder: Path, format: Format, may_exist: bool) -> None:
-    """Refuse a folder with other things in it, or with a model that would be mixed with this."""
-    if not may_exist and any(folder.glob("*")):
-        raise FileError(f"{folder} exists already; choose another name, or force it (--force)")
-    for other, mark in MARKS.items():
-        if other != format and any(folder.glob(mark)):
-            raise FileError(
-                f"{folder} holds a model of another format ({other}), which would be mixed with "
-                "this one; choose another folder"
-            )
+def save_native(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype) -> None:
+    """Write our format into a new or empty folder, or over a model of the same format."""
+    found = format_in(folder)
+    if found != "native" and (found is not None or _has_files(folder)):
+        what = "other files" if found is None else f"a model of another format ({found})"
+        raise FileError(
+            f"{folder} holds {what}; a model is saved to a new or empty folder, or over one of "
+            "elmokit's own format"
+        )
+    save_beside(checkpoint, folder, dtype)
+
+
+def save_beside(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype = torch.float32) -> None:
+    """Write our format into the folder of a run, which `check_beside` has seen when it began."""
+    with whole_folder(folder) as temporary:
+        write_native(checkpoint, temporary, dtype)
+
+
+def check_beside(folder: Path) -> None:
+    """Refuse a folder with a file that the model of a new run would overwrite."""
+    for name in NATIVE_FILES:
+        if is_there(folder / name):
+            raise FileError(f"{folder / name} exists already; choose another folder")
+
+
+def format_in(folder: Path) -> str | None:
+    """The format of the model in a folder, or of what remains of one; None if there is none."""
+    if not is_there(folder):
+        return None
+    if not folder.is_dir():
+        raise FileError(f"{folder}: a file is in the way of the folder to be written")
+    names = [path.name for path in list_folder(folder)]
+    if "config.json" in names and "format_version" in read_json(folder / "config.json"):
+        return "native"
+    for format, marks in MARKS.items():
+        if any(fnmatch(name, mark) for name in names for mark in marks):
+            return format
+    return None
+
+
+def _has_files(folder: Path) -> bool:
+    """Whether there is more in a folder than hidden files, such as those of git."""
+    return is_there(folder) and any(path.name[0] != "." for path in list_folder(folder))
+
+
+def _check_alone(folder: Path, weights: str) -> None:
+    """Refuse a folder in which nobody could tell which weights belong to the options."""
+    for path in hdf5_files(folder, ".hdf5", ".h5") if is_there(folder) else ():
+        if path.name != weights and kind_of_hdf5(path) == WEIGHTS:
+            raise FileError(f"{folder} holds another model, {path.name}; choose another folder")
 
 
 def lost_in(checkpoint: Checkpoint, format: Format) -> list[str]:

@@ -9,13 +9,12 @@ import torch
 
 from ..config import MixConfig, Normalization, StateMode
 from ..engine import EngineName, Precision
-from ..errors import ConfigError
+from ..errors import ConfigError, quoted
 from ..io.checkpoint import OPTIONAL, Checkpoint
-from ..io.files import whole_folder
 from ..io.hub import upload
 from ..io.load import read_checkpoint
-from ..io.native import write_native
 from ..io.official import read_official
+from ..io.save import save_native
 from ..nn import ScalarMix
 from .core import CACHE_WORDS, ElmoCore
 from .device import Device, find_device
@@ -168,7 +167,10 @@ class PretrainedElmo(ElmoCore):
         elmo.format = checkpoint.format
         elmo.notes = checkpoint.notes
         elmo.bilm.requires_grad_(requires_grad)
-        return elmo.to(device=find_device(device), dtype=_dtype(dtype)).eval()
+        where = find_device(device)
+        if where.type == "meta":
+            raise ConfigError("device='meta' holds no values, so there is nothing to compute with")
+        return elmo.to(device=where, dtype=_dtype(dtype)).eval()
 
     def to_checkpoint(self) -> Checkpoint:
         """The model as `io` writes it: float32 on the CPU, no copies where it is that already."""
@@ -189,9 +191,14 @@ class PretrainedElmo(ElmoCore):
         )
 
     def save_pretrained(self, folder: str | Path, *, dtype: DType = "float32") -> None:
-        """Write the model, its mixes and its warm state; `from_pretrained(folder)` reads it."""
-        with whole_folder(Path(folder)) as temporary:
-            write_native(self.to_checkpoint(), temporary, _dtype(dtype))
+        """Write the model, its mixes and its warm state; `from_pretrained(folder)` reads it.
+
+        Args:
+            folder: A folder that is new or empty, or holds a model that was saved so, which is
+                replaced.
+            dtype: Type of the weights.
+        """
+        save_native(self.to_checkpoint(), Path(folder), _dtype(dtype))
 
     def push_to_hub(self, repo_id: str, *, private: bool = False) -> str:
         """Put the model on the Hugging Face Hub; returns its address."""
@@ -210,4 +217,4 @@ def _dtype(dtype: DType) -> torch.dtype:
     for name, value in named.items():
         if dtype in (name, value):
             return value
-    raise ConfigError(f"dtype={dtype!r}: expected one of {', '.join(named)}")
+    raise ConfigError(f"dtype={quoted(dtype)}: expected one of {', '.join(named)}")

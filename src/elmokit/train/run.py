@@ -25,6 +25,7 @@ from ..errors import ConfigError, ElmoError, FileError, FormatError
 from ..io.files import whole_file, write_json
 from ..io.lock import locked
 from ..io.output import LOCK, check_output_folder, remove_ours
+from ..io.save import save_beside
 from ..model import Elmo
 from .card import write_card
 from .checkpoint import State, checkpoints, load_state, save_state
@@ -244,7 +245,7 @@ class _Run:
         on_share = self._stage("evaluating all held-out text")
         result = final_evaluation(best, self.corpus, self.held_out, self.reader, on_share)
         best.config = replace(best.config, state=result["state"])
-        best.save_pretrained(self.folder)
+        save_beside(best.to_checkpoint(), self.folder)
         with whole_file(self.folder / "result.json") as temporary:
             write_json(temporary, result | {"best": self.loop.progress.best} | self._counts())
         write_card(self.folder, self.facts, self.corpus, self._counts(), result["valid"])
@@ -354,7 +355,7 @@ class _Run:
 
     def _export(self) -> None:
         """Write the weights as they are now as the run's model."""
-        self.elmo.save_pretrained(self.folder)
+        save_beside(self.elmo.to_checkpoint(), self.folder)
         write_card(self.folder, self.facts, self.corpus, self._counts())
 
     def _write_facts(self) -> None:
