@@ -16,6 +16,7 @@ from elmokit.cli import app
 from elmokit.config import EncoderConfig, LstmConfig
 from elmokit.errors import FileError
 from elmokit.io import files, sink
+from elmokit.io.load import read_checkpoint
 from elmokit.io.save import write_checkpoint
 from elmokit.io.tensor_file import load_tensors, save_tensors
 from elmokit.io.vectors import Entry, write_vectors
@@ -110,6 +111,13 @@ def test_models(full: Path, format: Any, known: bool, request: pytest.FixtureReq
     problem = "the disk has" if known else "No space left on device"
     assert_refused(lambda: write_checkpoint(checkpoint, full / "m", format), f"{full}/m", problem)
     assert [path.name for path in full.iterdir()] == ["ballast"]
+
+
+@pytest.mark.parametrize("target", ["", "w.hdf5"])
+def test_folder_that_is_a_disk_can_be_written(full: Path, target: str) -> None:
+    write_checkpoint(make_tiny().to_checkpoint(), full / target)
+    read_checkpoint(full)
+    assert not list(full.glob(".*"))
 
 
 def test_corpora(full: Path, tmp_path: Path) -> None:

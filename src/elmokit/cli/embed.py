@@ -136,7 +136,7 @@ def _embed_to_file(
         raise KeyboardInterrupt("continue with --resume") from None
     except FileError as e:
         if not options["resume"] and Path(f"{output}.partial").is_dir():
-            raise FileError(f"{e}; then continue with --resume") from e
+            raise FileError(f"{e}; once that is solved, continue with --resume") from e
         raise
     if not quiet:
         written = in_bytes(Path(output).stat().st_size)

@@ -46,8 +46,10 @@ def whole_folder(path: Path, *, replace: bool = True, drop: Collection[str] = ()
     with write_errors(path):
         if path.exists() and not path.is_dir():
             raise FileError(f"{path}: a file is in the way of the folder to be written")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+        # Inside of a folder that is there: beside it may be another disk, or one to read only.
+        place = path if path.is_dir() else path.parent
+        place.mkdir(parents=True, exist_ok=True)
+        name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=place)
     temporary = Path(name)
     with write_errors(path, temporary):
         try:
