@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from ..errors import ConfigError
 from ..nn import BiLm, BiLmState, ProjectedLstm, TokenEncoder, TokenIds
 from . import int8, native
+from .fingerprint import Fingerprint
 from .native_encoder import NativeEncoder
 from .recurrence import TorchLayer
 from .request import Request
@@ -48,6 +49,7 @@ class Engine:
         self.requested = _check_name(name)
         self.precision = _check_precision(precision, bilm)
         self._prepared: dict[object, tuple[tuple[object, ...], Any]] = {}
+        self._fingerprints: dict[nn.Module, Fingerprint] = {}
         self._lock = threading.Lock()
         self._pool: tuple[int, int, ThreadPoolExecutor] | None = None
 
@@ -147,6 +149,11 @@ class Engine:
         """Prepare everything anew at the next call."""
         with self._lock:
             self._prepared.clear()
+            self._fingerprints.clear()
+
+    def mark(self) -> tuple[object, ...]:
+        """Something that changes when any weight does."""
+        return self._mark(self.bilm)
 
     def encoder_mark(self) -> tuple[object, ...]:
         """Something that changes when the token encoder does."""
@@ -164,8 +171,10 @@ class Engine:
 
     def _mark(self, module: nn.Module) -> tuple[object, ...]:
         """Something that changes when a module's weights, or who computes with them, do."""
-        own = (m._parameters.values() for m in module.modules())  # faster than parameters()
-        return (self.isa, *(_mark(p) for some in own for p in some if p is not None))
+        fingerprint = self._fingerprints.get(module)
+        if fingerprint is None:
+            fingerprint = self._fingerprints[module] = Fingerprint(module)
+        return (self.isa, fingerprint())
 
     def _threads(self, number: int) -> ThreadPoolExecutor:
         mine = (os.getpid(), number)  # the threads of a pool do not survive a fork
@@ -186,11 +195,6 @@ def _next(calls: deque[Callable[[], object]]) -> Callable[[], object] | None:
         return calls.popleft()  # one thread gets each, without a lock
     except IndexError:
         return None
-
-
-def _mark(p: Tensor) -> tuple[object, ...]:
-    version = 0 if p.is_inference() else p._version
-    return (p.data_ptr(), version, p.dtype, p.device)
 
 
 def _check_name(name: str) -> str:

@@ -97,7 +97,11 @@ def library() -> ctypes.CDLL | None:
 
 def available() -> tuple[str, ...]:
     """The instruction sets that the kernel can use on this machine, the best last."""
-    lib = library()
+    return _sets_of(library())
+
+
+@cache
+def _sets_of(lib: ctypes.CDLL | None) -> tuple[str, ...]:
     if lib is None:
         return ()
     return tuple(isa for i, isa in enumerate(ISAS) if lib.elmokit_vector_length(i) > 0)

@@ -81,6 +81,8 @@ class ElmoCore(nn.Module):
         self._indexer = TokenIndexer(config.encoder, characters, words)
         self._embedder = Embedder(Engine(self.bilm, engine, precision), self._indexer, cache_words)
         self._carried: CarriedStates | None = None
+        # The built-in warm state: the weights that gave it, the tensor, and the tensor's version.
+        self._built_in: tuple[object, Tensor, int] | None = None
 
     @property
     def dim(self) -> int:
@@ -116,12 +118,15 @@ class ElmoCore(nn.Module):
         """Forget the token vectors that are remembered from call to call.
 
         Args:
-            weights: Also what was prepared of the weights. Only needed after a change of them
-                that torch cannot see, such as `p.data.mul_(2)`.
+            weights: Also forget what was prepared from the weights. Every optimiser step and every
+                change of a whole tensor is noticed without it; it is needed after a change of
+                single elements that bypasses torch, such as `p.data[0, 1] = 2`.
         """
         self._embedder.cache.clear()
         if weights:
             self._embedder.engine.forget()
+            if self._has_built_in_state():
+                self.warm_h = self.warm_c = self._built_in = None
 
     def tokenize(self, inputs: Sentence | Iterable[Sentence]) -> list[list[str]]:
         """The tokens of each sentence, as the model will read them."""
@@ -178,7 +183,7 @@ class ElmoCore(nn.Module):
         """Compute the state of `state="warm"` from a text; it is saved with the model.
 
         It is the mean of the states in which the sentences end when they are read in turn, each
-        from where the one before stopped.
+        from where the one before stopped. It stays as it is when the weights change.
         """
         states = CarriedStates(BiLmState.zeros(self.config.lstm, 1, like=self._parameter()))
         request = Request(torch.eye(self.num_layers), with_state=True)
@@ -206,11 +211,23 @@ class ElmoCore(nn.Module):
             moved = (part.to(like) for part in self._carried.state)
             self._carried.state = BiLmState(*moved)
             return self._carried
+        mark = self._embedder.engine.mark
+        if self._built_in and self._has_built_in_state() and self._built_in[0] != mark():
+            self.warm_h = self.warm_c = None
         if self.warm_h is None or self.warm_c is None:
             log.info("no warm state is stored; computing it from the built-in sentences")
             self.warm_up(WARM_UP_SENTENCES)
+            assert self.warm_h is not None
+            self._built_in = (mark(), self.warm_h, self.warm_h._version)
         assert self.warm_h is not None and self.warm_c is not None
         return WarmStates(BiLmState(self.warm_h, self.warm_c))
+
+    def _has_built_in_state(self) -> bool:
+        """Whether the warm state is the built-in one, and nobody has loaded another over it."""
+        if self._built_in is None:
+            return False
+        _, state, version = self._built_in
+        return self.warm_h is state and state._version == version
 
     def _forward_with_gradient(
         self, sentences: Sequence[Sequence[str]], state: BiLmState | None
