@@ -19,12 +19,18 @@ def recur(
 ) -> list[Float[Tensor, "T B D"]]:
     """What each layer, of one direction and from a state of zeros, makes of its input."""
     if not native_recurrence.available(inputs[0]):
-        return [layer(x)[0] for layer, x in zip(layers, inputs, strict=True)]
+        return [_run(layer, x) for layer, x in zip(layers, inputs, strict=True)]
     states = [
         LstmState(*x.new_zeros(2, x.shape[1], layer.hidden_size))
         for layer, x in zip(layers, inputs, strict=True)
     ]
     return native_recurrence.recur([_cell(layer) for layer in layers], inputs, states)[0]
+
+
+def _run(layer: nn.GRU, x: Tensor) -> Tensor:
+    """The layer by torch, which refuses an input without steps."""
+    steps, rows, _ = x.shape
+    return layer(x)[0] if steps and rows else x.new_zeros(steps, rows, layer.hidden_size)
 
 
 def _cell(layer: nn.GRU) -> Cell:
