@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -type f -not -name '*.pyc')
 
-.PHONY: demo test test-native fuzz lint format clean
+.PHONY: demo test test-isa test-native fuzz lint format clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.package
@@ -11,6 +11,15 @@ demo: .venv/.package
 
 test: .venv/.test
 	$(BIN)/python -m pytest -n 2
+
+# The engines with each instruction set of this machine, and without the kernel.
+test-isa: .venv/.test
+	for isa in $$($(BIN)/python -c "from elmokit.engine import native; \
+	    print(*native.available(), 'none')"); do \
+	    echo "ELMOKIT_ISA=$$isa"; \
+	    ELMOKIT_ISA=$$isa $(BIN)/python -m pytest -n 2 -q -m 'not slow' \
+	        tests/engine tests/train/test_native_*.py || exit 1; \
+	done
 
 # The C kernel under the address, undefined-behaviour and thread sanitisers; needs a compiler.
 test-native:

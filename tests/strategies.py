@@ -1,5 +1,6 @@
 """What tests share: hypothesis strategies, the models that they make, and a few checks."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,17 @@ import torch
 
 from elmokit import Elmo, ElmoConfig, ElmoError
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
+from elmokit.engine import native
 
 SPECIAL_CHARACTERS = ("<oov>", "<pad>", "<bos>", "<eos>", "<bow>", "<eow>")
 LETTERS = "abcdé한글🙂"
 WORDS = ("ab", "abc", "é", "한글", "dddd", "🙂")
 TOLERANCE = 1e-5
+
+# All that the machine has, or the one that `make test-isa` asks for.
+FORCED = os.environ.get("ELMOKIT_ISA") or None
+KERNELS = tuple(isa for isa in native.available() if FORCED in (None, isa))
+ENGINES = (*(["torch"] if FORCED in (None, "none") else []), *(f"native:{k}" for k in KERNELS))
 
 
 def tiny_config(**changes: Any) -> ElmoConfig:

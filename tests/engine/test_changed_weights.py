@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from strategies import random_model, tiny_config
+from strategies import ENGINES, random_model, tiny_config
 
 from elmokit import Elmo
 from elmokit.compat.allennlp.bilm import ElmoBiLm
 from elmokit.compat.allennlp.ids import batch_to_ids
 from elmokit.config import EncoderConfig, LstmConfig
-from elmokit.engine import native
 from elmokit.text.vocab import Vocab
 
-ENGINES = ("torch", *(f"native:{isa}" for isa in native.available()))
 SENTENCES = [["ab", "abc", "zz"], ["é"]]
 VOCAB = Vocab(["<S>", "</S>", "<UNK>", "ab", "abc"])
 

@@ -10,15 +10,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import make_tiny, models, tiny_config
+from strategies import ENGINES, make_tiny, models, tiny_config
 
 from elmokit import Elmo, ElmoConfig
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
 from elmokit.engine import Engine, Request, native
 from elmokit.errors import ConfigError
 from elmokit.nn import BiLm, BiLmState
-
-ENGINES = ["torch", *(f"native:{isa}" for isa in native.available())]
 
 
 def random_words(num_words: int, seed: int = 0) -> list[str]:
@@ -199,6 +197,7 @@ def test_unknown_engine_is_an_error(name: str) -> None:
 
 def test_missing_kernel_falls_back_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "library", lambda: None)
+    monkeypatch.delenv("ELMOKIT_ISA", raising=False)
     elmo = make_tiny()
     assert elmo.engine == "torch"
     with pytest.raises(ConfigError, match="no kernel at all"):

@@ -8,13 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Oracle, State
-from strategies import assert_close, batches, models, random_model, tiny_config
+from strategies import ENGINES, assert_close, batches, models, random_model, tiny_config
 
 from elmokit import Elmo
-from elmokit.engine import Request, native
+from elmokit.engine import Request
 from elmokit.nn import BiLmState
-
-ENGINES = ("torch", *(f"native:{isa}" for isa in native.available()))
 
 
 def random_state(elmo: Elmo, num_rows: int, seed: int) -> BiLmState:

@@ -27,7 +27,7 @@ def assert_near(got: Tensor, want: Tensor) -> None:
     torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=scale)
 
 
-@pytest.mark.skipif(not native.available(), reason="the native kernel is not built")
+@pytest.mark.skipif(not native.chosen(), reason="torch does the work")
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(
     ("input_dim", "dim", "steps", "rows"),

@@ -4,16 +4,15 @@ import copy
 
 import pytest
 import torch
+from strategies import KERNELS
 from torch import Tensor
 
 from elmokit.config import CharCnnConfig
-from elmokit.engine import native
 from elmokit.nn import CharCnn
 from elmokit.train.native_cnn import pooled_filters
 
-ISAS = native.available()
 pytestmark = [
-    pytest.mark.skipif(not ISAS, reason="the native kernel is not built"),
+    pytest.mark.skipif(not KERNELS, reason="the native kernel is not built"),
     pytest.mark.usefixtures("num_threads"),
 ]
 
@@ -71,7 +70,7 @@ def assert_equals_plain(config: CharCnnConfig, ids: Tensor, isa: str) -> None:
         assert_near(conv.bias.grad, exact_conv.bias.grad, 1e-4)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", KERNELS)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.characters)
 def test_values_and_gradients_are_those_of_the_plain_module(
@@ -125,7 +124,7 @@ def test_no_words_give_no_rows() -> None:
     assert pooled_filters(make_cnn(BYTES), random_words(BYTES, 0)).shape == (0, 134)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", KERNELS)
 def test_what_is_not_a_number_stays_visible(isa: str) -> None:
     cnn, ids = make_cnn(BYTES), random_words(BYTES, 8)
     with torch.no_grad():

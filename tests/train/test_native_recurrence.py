@@ -4,17 +4,16 @@ import copy
 
 import pytest
 import torch
+from strategies import KERNELS
 from torch import Tensor
 
 from elmokit.config import LstmConfig
-from elmokit.engine import native
 from elmokit.nn import LstmState, ProjectedLstm
 from elmokit.train.native_recurrence import available, lstm_cell
 from elmokit.train.native_recurrence import recur as recur_cells
 
-ISAS = native.available()
 pytestmark = [
-    pytest.mark.skipif(not ISAS, reason="the native kernel is not built"),
+    pytest.mark.skipif(not KERNELS, reason="the native kernel is not built"),
     pytest.mark.usefixtures("num_threads"),
 ]
 
@@ -93,7 +92,7 @@ def assert_equals_plain(
             assert_near(got.grad, want.grad, f"gradient of {name}", 1e-4)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", KERNELS)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: f"{c.dim}-{c.projection_dim}")
 def test_values_and_gradients_are_those_of_the_plain_module(
@@ -107,7 +106,7 @@ def test_values_and_gradients_are_those_of_the_plain_module(
 @pytest.mark.parametrize("directions", [1, 2, 3])
 def test_threads_share_the_rows_of_any_number_of_directions(directions: int) -> None:
     torch.set_num_threads(4)
-    assert_equals_plain(*random_case(CONFIGS[1], 3, 13, directions), ISAS[-1])
+    assert_equals_plain(*random_case(CONFIGS[1], 3, 13, directions), KERNELS[-1])
 
 
 @pytest.mark.parametrize(("steps", "rows"), [(0, 3), (3, 0)])
@@ -129,7 +128,7 @@ def test_the_cases_are_clipped_in_part() -> None:
         assert 0.05 < share < 0.95
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", KERNELS)
 def test_a_value_at_the_clip_itself_passes_its_gradient(isa: str) -> None:
     # All weights 0, so that m = 0.5 · tanh(c) and c = 0.5 · c0, without rounding at the bound.
     layer = ProjectedLstm(LstmConfig(dim=2, projection_dim=1, cell_clip=0.25, forget_bias=0.0))

@@ -74,7 +74,8 @@ def bench_cli(
     rate, peak = bench.sgemm_rate(), bench.peak_memory_mb()
     if as_json:
         rows = [asdict(m) for m in measurements]
-        print(json.dumps({"rows": rows, "sgemm_gflops": rate / 1e9, "peak_rss_mb": peak}))
+        facts = {"engine": elmo.engine, "sgemm_gflops": rate / 1e9, "peak_rss_mb": peak}
+        print(json.dumps({"rows": rows, **facts}))
     else:
         print(
             f"\nsgemm {rate / 1e9:.0f} GFLOP/s; peak memory {peak:.0f} MB; default: {elmo.engine}"

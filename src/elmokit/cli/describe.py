@@ -35,7 +35,7 @@ def describe(source: str) -> dict[str, Any]:
         "normalization": config.normalization,
         "state": config.state,
         "has_warm_state": "warm_h" in checkpoint.tensors,
-        "engine": f"native ({native.available()[-1]})" if native.available() else "torch",
+        "engine": f"native ({isa})" if (isa := native.chosen()) else "torch",
         "mixes": _mixes(checkpoint),
         "vocabulary": vocab and {"size": len(vocab), "first": list(vocab[:FIRST_WORDS])},
         "warnings": [*checkpoint.notes, *_problems(checkpoint)],

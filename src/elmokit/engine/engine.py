@@ -40,7 +40,7 @@ class Engine:
     Args:
         bilm: The model.
         name: `native` (or `native:avx2` and the like) for the C kernel, `torch` for torch alone,
-            `auto` for the kernel where it can run.
+            `auto` for the kernel where it can run, unless `ELMOKIT_ISA` says otherwise.
         precision: `int8` computes the LSTM products in 8 bits: faster on large models, inexact.
     """
 
@@ -58,13 +58,10 @@ class Engine:
         """The instruction set of the kernel; None where torch does the work."""
         weight = self.bilm.forward_lm.layers[0].bias
         fits = weight.device.type == "cpu" and weight.dtype == torch.float32
-        if (
-            self.requested == "torch"
-            or self.precision == "int8"
-            or not (fits and native.available())
-        ):
+        kind, _, isa = self.requested.partition(":")
+        if kind == "torch" or self.precision == "int8" or not fits:
             return None
-        return self.requested.partition(":")[2] or native.available()[-1]
+        return isa or native.chosen() or (native.available()[-1] if kind == "native" else None)
 
     @property
     def name(self) -> str:

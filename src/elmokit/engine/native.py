@@ -2,9 +2,11 @@
 
 It is built with the package where a compiler is there (`hatch_build.py`); where it is not, torch
 does the work. Every call names the instruction set, so that tests can run each that a machine has.
+The environment variable `ELMOKIT_ISA` names one for all calls that leave it open.
 """
 
 import ctypes
+import os
 import sys
 from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
 from functools import cache
@@ -15,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ..errors import ConfigError
 from ..nn import ProjectedLstm
 
 ISAS = ("portable", "avx2", "avx512")
@@ -105,6 +108,24 @@ def _sets_of(lib: ctypes.CDLL | None) -> tuple[str, ...]:
     if lib is None:
         return ()
     return tuple(isa for i, isa in enumerate(ISAS) if lib.elmokit_vector_length(i) > 0)
+
+
+def chosen() -> str | None:
+    """The instruction set to use where none is named; None for torch.
+
+    It is the one that `ELMOKIT_ISA` names, or the best.
+    """
+    have = available()
+    name = os.environ.get("ELMOKIT_ISA")
+    if not name:
+        return have[-1] if have else None
+    if name not in (*ISAS, "none"):
+        raise ConfigError(f"ELMOKIT_ISA={name!r}: expected {', '.join(ISAS)} or none (torch)")
+    if name not in (*have, "none"):
+        raise ConfigError(
+            f"ELMOKIT_ISA={name!r}: not on this machine, which has {', '.join((*have, 'none'))}"
+        )
+    return None if name == "none" else name
 
 
 class Kernel:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..nn import LstmState
-from .native import Kernel, available, block_gates, pack, pointer
+from .native import Kernel, available, block_gates, chosen, pack, pointer
 
 
 class _Run(ctypes.Structure):
@@ -42,10 +42,10 @@ class Bank(ctypes.Structure):
 
 
 class TrainingKernel(Kernel):
-    """The kernel with one instruction set, the best if none is named."""
+    """The kernel with one instruction set, that of `ELMOKIT_ISA` or the best if none is named."""
 
     def __init__(self, isa: str | None = None) -> None:
-        super().__init__(isa or available()[-1])
+        super().__init__(isa or chosen() or available()[-1])
         rows = [c_int64, c_int64]
         words = [POINTER(Bank), c_void_p, c_int64]
         for name, types in (

@@ -29,7 +29,7 @@ def pooled_filters(cnn: CharCnn, characters: Tensor, isa: str | None = None) -> 
     Args:
         cnn: The character CNN.
         characters: Character ids of the words, (N, C).
-        isa: The instruction set; None for the best.
+        isa: The instruction set; None for that of `ELMOKIT_ISA` or the best.
     """
     used, words = _renumber(characters, cnn.embedding.num_embeddings)
     rows = embedding(used, cnn.embedding.weight, cnn.embedding.padding_idx)

@@ -27,11 +27,11 @@ NUM_PARAMETERS = 4
 
 
 def available(tensor: Tensor) -> bool:
-    """Whether the kernel is there and can work on such a tensor."""
+    """Whether the kernel is there, is wanted, and can work on such a tensor."""
     fits = tensor.device.type == "cpu" and tensor.dtype == torch.float32
     # Autocast would hand it products of another type.
     fits = fits and not torch.is_autocast_enabled("cpu")
-    return fits and bool(native.available())
+    return fits and native.chosen() is not None
 
 
 def lstm_cell(layer: ProjectedLstm) -> Cell:
@@ -62,7 +62,7 @@ def recur(
         cells: The layer of each direction.
         inputs: What each reads, (T, B, X), in its own order of time.
         states: Where each starts; no gradient flows into them.
-        isa: The instruction set; None for the best.
+        isa: The instruction set; None for that of `ELMOKIT_ISA` or the best.
     """
     kernel = TrainingKernel(isa)
     with torch.no_grad():
