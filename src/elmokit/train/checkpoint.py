@@ -168,7 +168,12 @@ def _is_whole(path: Path) -> bool:
 
 def _to_disk(path: Path) -> None:
     """Wait until the disk has it: a rename must not be there before what it names."""
-    handle = os.open(path, os.O_RDONLY)
+    try:
+        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    except PermissionError:
+        if path.is_dir():
+            return  # Windows opens no folders, and keeps their entries without being asked
+        raise
     try:
         os.fsync(handle)
     finally:
