@@ -4,8 +4,8 @@ The measure of the machine is its rate of single-precision matrix products (sgem
 same run: an LSTM is mostly such products, so its share of that rate says how much is lost.
 """
 
+import ctypes
 import random
-import resource
 import statistics
 import sys
 import time
@@ -91,6 +91,10 @@ def sgemm_rate(size: int = SGEMM_SIZE) -> float:
 
 def peak_memory_mb() -> float:
     """The most memory that this process has had."""
+    if sys.platform == "win32":
+        return _peak_memory_on_windows() / 2**20
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
@@ -117,6 +121,27 @@ def _embed(elmo: Elmo, engine: Engine, sentences: Sequence[Sequence[str]]) -> No
         elmo.embed(sentences, layers="all", batch_size=len(sentences))
     finally:
         elmo._embedder.engine = before
+
+
+if sys.platform == "win32":
+
+    class _MemoryCounters(ctypes.Structure):
+        _fields_ = [
+            ("size", ctypes.c_uint32), ("page_faults", ctypes.c_uint32),
+            *[(name, ctypes.c_size_t) for name in (
+                "peak_working_set", "working_set", "peak_paged_pool", "paged_pool",
+                "peak_other_pool", "other_pool", "pagefile", "peak_pagefile",
+            )],
+        ]  # fmt: skip
+
+    def _peak_memory_on_windows() -> int:
+        """Bytes; PROCESS_MEMORY_COUNTERS of the Windows API."""
+        counters = _MemoryCounters(ctypes.sizeof(_MemoryCounters))
+        this_process = ctypes.c_void_p(-1)
+        ctypes.WinDLL("kernel32").K32GetProcessMemoryInfo(
+            this_process, ctypes.byref(counters), counters.size
+        )
+        return int(counters.peak_working_set)
 
 
 def _time(call: Callable[[], object]) -> float:
