@@ -11,7 +11,7 @@ from ..errors import ConfigError, FileError, quoted
 from .checkpoint import Checkpoint
 from .files import is_there, list_folder, read_json, whole_folder
 from .manylangs import write_manylangs
-from .native import NATIVE_FILES, write_native
+from .native import write_native
 from .official import WEIGHTS, hdf5_files, kind_of_hdf5, write_official
 from .tf_checkpoint import write_tf_checkpoint
 
@@ -99,16 +99,9 @@ def save_native(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype) -> Non
 
 
 def save_beside(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype = torch.float32) -> None:
-    """Write our format into the folder of a run, which `check_beside` has seen when it began."""
+    """Write our format into the folder of a run, whose files it belongs to."""
     with whole_folder(folder) as temporary:
         write_native(checkpoint, temporary, dtype)
-
-
-def check_beside(folder: Path) -> None:
-    """Refuse a folder with a file that the model of a new run would overwrite."""
-    for name in NATIVE_FILES:
-        if is_there(folder / name):
-            raise FileError(f"{folder / name} exists already; choose another folder")
 
 
 def format_in(folder: Path) -> str | None:
