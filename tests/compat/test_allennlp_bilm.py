@@ -301,38 +301,22 @@ def test_mixes_are_listed(pair: Pair) -> None:
     assert len(nn.ModuleList(elmo._scalar_mixes)) == 2
 
 
-class Params:
-    """AllenNLP's `Params`, as far as `from_params` needs it."""
-
-    def __init__(self, params: dict[str, object]) -> None:
-        self.params = params
-
-    def as_dict(self, quiet: bool = False) -> dict[str, object]:
-        return self.params
-
-    def pop(self, key: str) -> object:
-        return self.params.pop(key)
-
-
-@pytest.mark.parametrize("kind", [dict, Params])
-def test_from_params(pair: Pair, kind: type) -> None:
-    params = kind(
-        {
-            "options_file": str(pair[0]),
-            "weight_file": str(pair[1]),
-            "num_output_representations": 2,
-            "do_layer_norm": "false",
-            "dropout": "0.25",
-            "keep_sentence_boundaries": True,
-            "scalar_mix_parameters": [0.0, 1.0, 2.0],
-        }
-    )
+def test_from_params(pair: Pair) -> None:
+    params = {
+        "options_file": str(pair[0]),
+        "weight_file": str(pair[1]),
+        "num_output_representations": 2,
+        "do_layer_norm": "false",
+        "dropout": "0.25",
+        "keep_sentence_boundaries": True,
+        "scalar_mix_parameters": [0.0, 1.0, 2.0],
+    }
     elmo = Elmo.from_params(params)
     assert len(elmo._scalar_mixes) == 2 and elmo._dropout.p == 0.25
     assert not elmo.scalar_mix_1.do_layer_norm
     assert [p.item() for p in elmo.scalar_mix_1.scalar_parameters] == [0.0, 1.0, 2.0]
     assert elmo(batch_to_ids([["a"]]))["mask"].shape == (1, 3)
-    assert not (params if kind is dict else params.params)  # all taken, as assert_empty expects
+    assert not params  # all taken, as AllenNLP's assert_empty expects
 
 
 def test_from_params_refuses_what_it_does_not_know(pair: Pair) -> None:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeAlias, TypedDict
+from typing import Any, Self, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -14,28 +14,16 @@ from .scalar_mix import ScalarMix
 
 
 class ElmoOutput(TypedDict):
-    """One (B, T, D) a representation, and the mask (B, T) of real tokens."""
+    """One (B, T, D) per representation, and the mask (B, T) of real tokens."""
 
     elmo_representations: list[Tensor]
     mask: Tensor
 
 
-class AllenParams(Protocol):
-    """AllenNLP's `Params`, as far as it is needed here."""
-
-    def as_dict(self, quiet: bool) -> dict[str, Any]: ...
-
-    def pop(self, key: str) -> Any: ...
-
-
-Params: TypeAlias = MutableMapping[str, Any] | AllenParams
-
-
 class Elmo(nn.Module):
-    """ELMo for a task model, with AllenNLP's signature, numbers and state dict.
+    """ELMo for a task model, with AllenNLP's signature, numbers, parameters and state dict.
 
-    Differences: files have to be local; models without skip connections load, too; a batch without
-    any token is no error.
+    Files have to be local. docs/compat.md lists the other differences.
 
     Args:
         options_file: The `options.json`.
@@ -86,14 +74,13 @@ class Elmo(nn.Module):
             self.add_module(f"scalar_mix_{k}", mix)
 
     @classmethod
-    def from_params(cls, params: Params) -> Self:
+    def from_params(cls, params: MutableMapping[str, Any]) -> Self:
         """The model of a section of an AllenNLP configuration, whose keys are taken out of it.
 
         Args:
             params: The arguments of `Elmo` by name: a dict, or AllenNLP's `Params`.
         """
-        keys = params.keys() if isinstance(params, MutableMapping) else params.as_dict(quiet=True)
-        given = {name: params.pop(name) for name in list(keys)}
+        given = {name: params.pop(name) for name in list(params)}
         known = list(inspect.signature(cls).parameters)
         if unknown := [name for name in given if name not in known]:
             raise ConfigError(f"{unknown[0]!r} in the parameters: expected {', '.join(known)}")
