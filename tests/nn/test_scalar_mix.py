@@ -44,6 +44,8 @@ def test_layer_norm_leaves_padding_out_and_at_zero() -> None:
     mask = torch.tensor([[True] * 4, [True, True, False, False]])
     mix = ScalarMix(3, layer_norm=True)
     expected = mix(layers, mask)
+    for dtype in (torch.int64, torch.uint8, torch.float32):
+        torch.testing.assert_close(mix(layers, mask.to(dtype)), expected)
     layers[:, ~mask] = 1e4
     torch.testing.assert_close(mix(layers, mask), expected)
     assert not expected[~mask].any()

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .shapes import Bool, Float
+from .shapes import Float, Shaped
 
 
 class ScalarMix(nn.Module):
@@ -41,12 +41,12 @@ class ScalarMix(nn.Module):
         return mixed
 
     def forward(
-        self, layers: Float[Tensor, "L *rest D"], mask: Bool[Tensor, "*rest"] | None = None
+        self, layers: Float[Tensor, "L *rest D"], mask: Shaped[Tensor, "*rest"] | None = None
     ) -> Float[Tensor, "*rest D"]:
         return self.dropout(self.combine(layers, mask))  # type: ignore[no-any-return]
 
     def combine(
-        self, layers: Float[Tensor, "L *rest D"], mask: Bool[Tensor, "*rest"] | None = None
+        self, layers: Float[Tensor, "L *rest D"], mask: Shaped[Tensor, "*rest"] | None = None
     ) -> Float[Tensor, "*rest D"]:
         """The mix without dropout, whatever the mode."""
         if self.layer_norm:
@@ -64,6 +64,7 @@ class ScalarMix(nn.Module):
 
 
 def _normalise(layer: Tensor, mask: Tensor | None) -> Tensor:
+    mask = None if mask is None else mask.bool()  # an integer mask would index
     real = layer if mask is None else layer[mask]
     variance, mean = torch.var_mean(real, correction=0)
     normal = (layer - mean) * torch.rsqrt(variance + 1e-12)

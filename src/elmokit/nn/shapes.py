@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from jaxtyping import Bool as Bool
     from jaxtyping import Float as Float
     from jaxtyping import Int as Int
+    from jaxtyping import Shaped as Shaped
 else:
     try:
-        from jaxtyping import Bool, Float, Int
+        from jaxtyping import Bool, Float, Int, Shaped
     except ImportError:
 
         class _Documented:
             def __class_getitem__(cls, item: tuple[type, str]) -> Any:
                 return item[0]
 
-        Bool = Float = Int = _Documented
+        Bool = Float = Int = Shaped = _Documented

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from ...errors import ConfigError, InputError
 from ...io.files import whole_file
+from ...io.sink import new_hdf5
 from .bilm import ElmoBiLm, remove_sentence_boundaries
 from .ids import ELMoTokenCharactersIndexer, batch_to_ids
 
@@ -118,7 +119,8 @@ class ElmoEmbedder:
             raise InputError(f"the input file has empty lines at the indexes {blank}; remove them")
         arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
         progress = tqdm(arrays, total=len(sentences), unit=" sentences", disable=None)
-        with whole_file(Path(output_file_path)) as temporary, h5py.File(temporary, "w") as file:
+        path = Path(output_file_path)
+        with whole_file(path) as temporary, new_hdf5(temporary) as (file, sink):
             keys: set[str] = set()
             for i, (sentence, layers) in enumerate(zip(sentences, progress, strict=True)):
                 key = sentence if use_sentence_keys else str(i)
@@ -126,6 +128,7 @@ class ElmoEmbedder:
                     log.warning("sentence %d is already in the file and skipped: %s", i, key)
                     continue
                 keys.add(key)
+                sink.check()
                 try:
                     file[key] = _reduced(layers, output_format)
                 except (ValueError, OSError) as e:
