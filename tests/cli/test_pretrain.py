@@ -77,7 +77,7 @@ def test_info_tells_how_a_run_is_doing(run: Any, trained: Path) -> None:
     (trained / "log.jsonl").write_text(lines[0] + "\n{torn")
     shown = run("info", trained).stdout
     assert "33% done: step 2" in shown
-    assert "from step 6" in shown and f"-o {trained} --resume" in " ".join(shown.split())
+    assert "from step 6" in shown and f"-o{trained}--resume" in "".join(shown.split())
 
 
 def test_info_tells_what_would_be_resumed(run: Any, trained: Path) -> None:

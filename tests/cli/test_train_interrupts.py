@@ -114,7 +114,7 @@ def test_a_signal_keeps_what_was_learned(
     program, *words = shlex.split(said.removeprefix(start))
     assert program == "elmokit" and "--resume" in words
     refused = run(*arguments(model, data, out), code=1).stderr
-    assert "already holds a run; use --resume, or choose another folder" in refused
+    assert "already holds a task run; use --resume, replace it with --force" in refused
     done = subprocess.run(
         [sys.executable, "-m", "elmokit", *words],
         env=single(), capture_output=True, text=True, check=True,
@@ -157,7 +157,7 @@ def test_the_command_has_every_option_that_was_given(
         "verbose": ("--verbose",),
     }
     names = inspect.signature(train_cli).parameters.keys()
-    assert names == given.keys() | {"task", "resume"}
+    assert names == given.keys() | {"task", "resume", "force"}
     words = [str(word) for option in given.values() for word in option]
     said = run("train", "ner", *words, code=130).stderr
     command = shlex.split(said.partition("resume with: ")[2])

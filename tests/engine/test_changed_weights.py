@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from elmokit import Elmo
 from elmokit.compat.allennlp.bilm import ElmoBiLm
 from elmokit.compat.allennlp.ids import batch_to_ids
 from elmokit.config import EncoderConfig, LstmConfig
+from elmokit.io.save import write_checkpoint
 from elmokit.text.vocab import Vocab
 
 SENTENCES = [["ab", "abc", "zz"], ["é"]]
@@ -137,18 +139,18 @@ def test_a_step_of_a_few_rows_of_a_table_is_followed() -> None:
     np.testing.assert_array_equal(after[1], before[1])
 
 
-def test_the_task_module_of_allennlp_follows_a_fused_step() -> None:
-    bilm = make().bilm
-    module = ElmoBiLm(bilm)
-    module.stateful = False
+def test_the_task_module_of_allennlp_follows_a_fused_step(tmp_path: Path) -> None:
+    write_checkpoint(make().to_checkpoint(), tmp_path / "model.hdf5")
+    module = ElmoBiLm(tmp_path / "options.json", tmp_path / "model.hdf5", requires_grad=True)
     ids = batch_to_ids(SENTENCES)
 
     def activations(module: ElmoBiLm) -> torch.Tensor:
+        module.reset_states()
         with torch.no_grad():
             return torch.stack(module(ids)["activations"])
 
     before = activations(module)
-    CHANGES["AdamW"](bilm)
+    CHANGES["AdamW"](module)
     after = activations(module)
     assert not torch.allclose(before, after, atol=1e-3)
     torch.testing.assert_close(after, activations(copy.deepcopy(module)), rtol=0, atol=1e-6)

@@ -260,7 +260,7 @@ def test_a_run_in_its_first_epoch_is_a_run(data: dict[str, Path], tmp_path: Path
     assert not (tmp_path / "run/seed-1/model.safetensors").exists()
     assert_refused(
         lambda: start(data, tmp_path / "run", config),
-        "already holds a run; use --resume, or choose another folder",
+        "already holds a task run; use --resume, replace it with --force, or choose another",
     )
     other = ner_config({"epochs": 2, "lr": 0.5}, place="none")
     assert_refused(lambda: start(data, tmp_path / "run", other, resume=True), "train.lr")
