@@ -53,15 +53,20 @@ def check_output_folder(
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a folder is missing or has nothing in it; an error where that cannot be known."""
+    """Whether a folder is missing or holds nothing; an error where that cannot be known."""
     try:
-        return all(name == LOCK for name in os.listdir(folder))
+        return all(_is_nothing(name) for name in os.listdir(folder))
     except FileNotFoundError:
         return True
     except NotADirectoryError as e:
         raise FileError(f"{folder}: a file is in the way of the folder to be written") from e
     except OSError as e:
         raise FileError(f"{folder} cannot be read: {e.strerror or e}") from e
+
+
+def _is_nothing(name: str) -> bool:
+    """Whether an entry is a lock, or what a killed command leaves of a file under way."""
+    return name == LOCK or (name.startswith(".") and name.endswith(".partial"))
 
 
 def remove_ours(folder: Path, names: Iterable[str], last: str) -> None:

@@ -175,8 +175,9 @@ class _Run:
             self.table = word_table(
                 self._sentences(self.train), config.words, _read_static(static, self._words())
             )
-            save_words(self.folder, self.table)
+            # First: it says whose folder this is, for a run that is killed in between.
             _write(self.folder / "task.json", self.card)
+            save_words(self.folder, self.table)
 
     def train_seed(self, seed: int) -> dict[str, Any]:
         """Train one model, or what is left of it; its scores."""
