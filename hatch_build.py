@@ -16,7 +16,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 LIBRARY = "_kernel.dll" if sys.platform == "win32" else "_kernel.so"
-FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-ffp-contract=fast", "-Wno-psabi"]
+FLAGS = ["-O3", "-std=gnu11", "-fvisibility=hidden", "-ffp-contract=fast", "-Wno-psabi"]
+FLAGS += [] if sys.platform == "win32" else ["-fPIC"]  # which clang refuses for Windows
 VARIANTS = {
     "portable": ["-DVL=4", "-DMR=6", "-DNV=2"],
     "avx2": ["-DVL=8", "-DMR=6", "-DNV=2", "-mavx2", "-mfma"],

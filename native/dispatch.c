@@ -1,7 +1,11 @@
 /* The plain C interface that Python loads: each call names the instruction set that it wants. */
 #include "kernel.h"
 
+#ifdef _WIN32
+#define EXPORT __declspec(dllexport)
+#else
 #define EXPORT __attribute__((visibility("default")))
+#endif
 
 enum { PORTABLE, AVX2, AVX512 };
 

@@ -114,24 +114,21 @@ INLINE void multiply_one(int mr, int num_vectors, vec acc[MR][NV], const float *
     }
 }
 
-/* acc[r] += a[r, 0:k] * w. */
+/* acc[r] += a[r, 0:k] * w. Every number is summed in the order of k, whatever the number of rows,
+ * so that a sentence has the same vectors alone and in a batch, to the last bit. */
 INLINE void multiply(int mr, int num_vectors, vec acc[MR][NV], const float *a, int64_t lda,
                      const float *w, int64_t k) {
-    int64_t i = 0;
-    if (mr * num_vectors <= 4) { /* too few sums to hide the latency of an addition: four of each */
-        vec more[3][MR][NV] = {{{{0}}}};
-        for (; i + 4 <= k; i += 4) {
-            multiply_one(mr, num_vectors, acc, a, lda, w, i);
-#pragma GCC unroll 3
-            for (int u = 0; u < 3; u++) multiply_one(mr, num_vectors, more[u], a, lda, w, i + 1 + u);
-        }
-#pragma GCC unroll 8
-        for (int r = 0; r < mr; r++)
-#pragma GCC unroll 4
-            for (int v = 0; v < num_vectors; v++)
-                acc[r][v] += more[0][r][v] + (more[1][r][v] + more[2][r][v]);
+    for (int64_t i = 0; i < k; i++) multiply_one(mr, num_vectors, acc, a, lda, w, i);
+}
+
+/* Two panels side by side, each as above. */
+INLINE void multiply_two(int mr, vec acc[][MR][NV], const float *a, int64_t lda, const float *w,
+                         int64_t k) {
+    const float *next = w + k * PANEL;
+    for (int64_t i = 0; i < k; i++) {
+        multiply_one(mr, NV, acc[0], a, lda, w, i);
+        multiply_one(mr, NV, acc[1], a, lda, next, i);
     }
-    for (; i < k; i++) multiply_one(mr, num_vectors, acc, a, lda, w, i);
 }
 
 /* Rows in a block when n rows make blocks of about equal size: 8 are 4 + 4, not 6 + 2. */
@@ -149,19 +146,27 @@ typedef struct {
 /* The gates of one vector of units before their activations: input products plus h W. */
 INLINE void gate_sums(int mr, vec sums[MR][GATES], const cell_rows *rows, int64_t output_dim,
                       const float *w) {
+    enum { PANELS = GATES / NV };
+    vec acc[PANELS][MR][NV];
 #pragma GCC unroll 4
-    for (int gate = 0; gate < GATES; gate += NV, w += output_dim * NV * VL) {
-        vec acc[MR][NV];
+    for (int p = 0; p < PANELS; p++)
 #pragma GCC unroll 8
         for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
-            for (int v = 0; v < NV; v++) acc[r][v] = load(rows->gates[r] + (gate + v) * VL);
-        multiply(mr, NV, acc, rows->h, output_dim, w, output_dim);
-#pragma GCC unroll 8
-        for (int r = 0; r < mr; r++)
+            for (int v = 0; v < NV; v++) acc[p][r][v] = load(rows->gates[r] + (p * NV + v) * VL);
+    if (PANELS == 2 && mr <= 2) { /* one panel has too few sums to hide the latency of an addition */
+        multiply_two(mr, acc, rows->h, output_dim, w, output_dim);
+    } else {
 #pragma GCC unroll 4
-            for (int v = 0; v < NV; v++) sums[r][gate + v] = acc[r][v];
+        for (int p = 0; p < PANELS; p++)
+            multiply(mr, NV, acc[p], rows->h, output_dim, w + p * output_dim * PANEL, output_dim);
     }
+#pragma GCC unroll 4
+    for (int p = 0; p < PANELS; p++)
+#pragma GCC unroll 8
+        for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < NV; v++) sums[r][p * NV + v] = acc[p][r][v];
 }
 
 INLINE void cell_block(int mr, const lstm_layer *layer, const cell_rows *rows, const float *w) {

@@ -50,6 +50,13 @@ static void check(const char *what, const float *got, const double *want, int64_
     }
 }
 
+/* What is computed together has the bits of what is computed one row at a time. */
+static void check_bits(const char *what, const float *together, const float *alone, int64_t n) {
+    if (!memcmp(together, alone, (size_t)n * sizeof(float))) return;
+    printf("%s: rows together and alone differ\n", what);
+    failures++;
+}
+
 static double sigma(double x) { return 1 / (1 + exp(-x)); }
 
 static double clip(double x, double limit) {
@@ -125,7 +132,10 @@ static void test_lstm(void) {
     for (int64_t i = 0; i < rows; i++) index[i] = below(table_rows);
     float *gates = floats(table_rows * GATES * dim, 2.0), *inputs = floats(rows * width, 1);
     float *h = floats(sentences * width, 0.5), *c = floats(sentences * dim, 0.5);
-    float *out = floats(rows * width, 0);
+    float *out = floats(rows * width, 0), *alone = floats(rows * width, 0);
+    float *h_alone = floats(sentences * width, 0), *c_alone = floats(sentences * dim, 0);
+    memcpy(h_alone, h, (size_t)(sentences * width) * sizeof(float));
+    memcpy(c_alone, c, (size_t)(sentences * dim) * sizeof(float));
 
     double *hd = malloc((size_t)(sentences * width) * sizeof(double));
     double *cd = malloc((size_t)(sentences * dim) * sizeof(double));
@@ -176,6 +186,17 @@ static void test_lstm(void) {
     check("lstm out", out, od, rows * width);
     check("lstm h", h, hd, sentences * width);
     check("lstm c", c, cd, sentences * dim);
+    for (int64_t b = 0; b < sentences; b++) {
+        lstm_job job = {use_rows ? inputs : NULL, gates, index, counts, steps, b, b + 1,
+                        adds_input, h_alone, c_alone, alone, NULL};
+        job.scratch = floats(lstm_scratch_size(&layer, &job), 0);
+        SUFFIX(lstm_run)(&layer, &job);
+        free(job.scratch);
+    }
+    check_bits("lstm out", out, alone, rows * width);
+    check_bits("lstm h", h, h_alone, sentences * width);
+    check_bits("lstm c", c, c_alone, sentences * dim);
+    free(alone); free(h_alone); free(c_alone);
     free(w); free(p); free(wi); free(bias); free(inputs); free(wb); free(wib); free(pb); free(counts); free(index); free(gates); free(h); free(c);
     free(out); free(hd); free(cd); free(od); free(m);
 }
@@ -223,6 +244,12 @@ static void test_linear(void) {
     SUFFIX(linear)(&(linear_layer){input, output, wb, bias}, x, rows, 0, cut, out);
     SUFFIX(linear)(&(linear_layer){input, output, wb, bias}, x, rows, cut, output, out);
     check("linear", out, want, rows * output);
+    float *alone = floats(rows * output, 0);
+    for (int64_t r = 0; r < rows; r++)
+        SUFFIX(linear)(&(linear_layer){input, output, wb, bias}, x + r * input, 1, 0, output,
+                       alone + r * output);
+    check_bits("linear", out, alone, rows * output);
+    free(alone);
     free(w); free(bias); free(x); free(wb); free(out); free(want);
 }
 

@@ -173,7 +173,7 @@ class Likelihood:
         vectors, _ = self.embedder.engine.run(x, batch.index, batch.lengths, request, state)
         # With the begin of the sentence, the word is at index + 1.
         left, right = vectors[0, index, : self.width], vectors[0, index + 2, self.width :]
-        log_p = self.softmax(torch.stack([left, right])).double().cpu()
+        log_p = self.softmax(torch.stack([left, right])).cpu().double()
         return log_p[0], log_p[1]
 
     def _window(
@@ -216,7 +216,7 @@ class Likelihood:
         """log p(target | vector at its place) of each."""
         h = vectors[torch.from_numpy(places).to(vectors.device)]
         words = torch.from_numpy(targets).to(vectors.device)
-        log_p: LogProbabilities = self.softmax.log_likelihood(h, words).double().cpu().numpy()
+        log_p: LogProbabilities = self.softmax.log_likelihood(h, words).cpu().double().numpy()
         return log_p
 
 
