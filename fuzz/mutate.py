@@ -10,8 +10,8 @@ from typing import Any
 
 HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 3.5, 1e308, float("inf"), float("nan"), 1 << 31, 1 << 63,
-    10**400, "", "x", "../../etc/passwd", "x" * 100_000, "\0", "\n", "é한🙂", [], {}, [1], [[1, 2]],
-    {"a": 1}, [0] * 10_000, "a.b.c",
+    10**400, 10**5000, "", "x", "../../etc/passwd", "x" * 100_000, "\0", "\n", "é한🙂", [], {},
+    [1], [[1, 2]], {"a": 1}, [0] * 10_000, "a.b.c",
 )  # fmt: skip
 
 
@@ -83,8 +83,10 @@ def _damage_json(path: Path, chance: random.Random, in_folder: bool) -> str:
     except (ValueError, IndexError):
         return _damage_entry(path, chance, in_folder)
     where = _change(value, chance)
+    limit = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)
     lines[number] = json.dumps(value)
+    sys.set_int_max_str_digits(limit)
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return f"field {where} of {path.name}"
 

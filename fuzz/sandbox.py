@@ -11,11 +11,15 @@ from typing import Any
 
 from elmokit.errors import ElmoError
 
-MAX_SECONDS, MAX_MEMORY, MAX_ERROR = 30, 2 << 30, 500
+MAX_SECONDS, MAX_WAIT, MAX_MEMORY, MAX_ERROR = 30, 120, 2 << 30, 500
+"""Seconds of the processor, and with all waiting, as the machine may be busy; bytes; characters."""
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_CHANGES = {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.symlink", "os.link", "os.chmod",
-            "os.truncate"}  # fmt: skip
+_CHANGES = {
+    "os.remove": ((0, 1),), "os.rmdir": ((0, 1),), "os.mkdir": ((0, 2),), "os.chmod": ((0, 2),),
+    "os.rename": ((0, 2), (1, 3)), "os.link": ((1, 3),), "os.symlink": ((1, 2),),
+}  # fmt: skip
+"""Where the arguments of each event have a path, and the folder that it is relative to."""
 _RUNS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "socket.connect",
          "pickle.find_class"}  # fmt: skip
 
@@ -51,7 +55,7 @@ class Sandbox:
         except ElmoError as e:
             outcome = _judge(str(e))
         except Hang:
-            outcome = f"hang of more than {MAX_SECONDS} s"
+            outcome = f"more than {MAX_SECONDS} s of work, or {MAX_WAIT} s of waiting"
         except MemoryError:
             outcome = f"more than {MAX_MEMORY >> 30} GB of memory"
         except Exception as e:
@@ -65,15 +69,17 @@ class Sandbox:
             self.problems.append(f"ran something: {event} {arguments!r:.100}")
         elif event == "open":
             path, _, flags = arguments
-            if isinstance(flags, int) and flags & _WRITING:
-                self._check(path)
-        elif event in _CHANGES:
-            self._check(arguments[0])
+            if isinstance(flags, int) and flags & _WRITING and isinstance(path, (str, bytes)):
+                self._check(os.path.realpath(path))
+        for at, base in _CHANGES.get(event, ()):
+            self._check(arguments[at], arguments[base])
 
-    def _check(self, path: Any) -> None:
+    def _check(self, path: Any, folder: int = -1) -> None:
         if not isinstance(path, (str, bytes, os.PathLike)):
             return  # a descriptor
-        real = os.path.realpath(os.fsdecode(path))
+        base = "" if folder < 0 else f"/proc/self/fd/{folder}"
+        home, name = os.path.split(os.path.join(base, os.fsdecode(path)))
+        real = os.path.join(os.path.realpath(home), name)
         if not real.startswith((self.folder, "/dev/")):
             self.problems.append(f"wrote outside: {real:.100}")
 
@@ -89,14 +95,17 @@ def _limits() -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         raise Hang
 
-    before = signal.signal(signal.SIGALRM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGALRM, signal.SIGPROF)}
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + MAX_MEMORY, limits[1]))
-    signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, MAX_WAIT)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         resource.setrlimit(resource.RLIMIT_AS, limits)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from elmokit import Corpus, Elmo, ElmoConfig, PrepareConfig, load_task, prepare, train_task
 from elmokit.cli.describe import describe
@@ -16,6 +17,7 @@ from elmokit.io.files import read_lines
 from elmokit.io.save import write_checkpoint
 from elmokit.io.static_vectors import read_static_vectors
 from elmokit.io.tensor_bundle import read_bundle, write_bundle
+from elmokit.reproduce import Plan, reproduce
 from elmokit.tasks.registry import find_task
 from elmokit.text.reader import Reader
 from elmokit.text.vocab import Vocab
@@ -23,6 +25,9 @@ from elmokit.train.config import DataConfig, PretrainConfig, SoftmaxConfig, Trai
 from elmokit.train.run import pretrain
 from elmokit.train.setup import training_stream
 from elmokit.train.status import run_status
+
+Figure.savefig = lambda self, path, **_: Path(path).touch()  # type: ignore[method-assign,assignment]
+# Drawing is slow, and writes a file like any other.
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +87,9 @@ def _hub_module(path: Path) -> None:
     (path / "tf").rmdir()
 
 
-def _many_langs(path: Path) -> None:
-    torch.manual_seed(0)
+def many_langs(seed: int = 0) -> Elmo:
+    """A model with a table of words, as ELMoForManyLangs has them."""
+    torch.manual_seed(seed)
     special = ("<oov>", "<pad>", "<bos>", "<eos>", "<bow>", "<eow>")
     letters = [*special, *"abcdé한글🙂"]
     cnn = CharCnnConfig(
@@ -93,8 +99,11 @@ def _many_langs(path: Path) -> None:
     encoder = EncoderConfig(char_cnn=cnn, num_words=len(words), word_dim=3)
     config = ElmoConfig(encoder=encoder, lstm=LstmConfig(dim=8, projection_dim=4, forget_bias=0.0))
     ids = {letter: i for i, letter in enumerate(letters)}
-    elmo = Elmo(config, characters=ids, words={word: i for i, word in enumerate(words)}).eval()
-    write_checkpoint(elmo.to_checkpoint(), path, "manylangs")
+    return Elmo(config, characters=ids, words={word: i for i, word in enumerate(words)}).eval()
+
+
+def _many_langs(path: Path) -> None:
+    write_checkpoint(many_langs().to_checkpoint(), path, "manylangs")
 
 
 def _zip(format: Any) -> Callable[[Path], None]:
@@ -108,7 +117,8 @@ def _zip(format: Any) -> Callable[[Path], None]:
     return make
 
 
-def _text(path: Path, number: int = 60) -> None:
+def write_text(path: Path, number: int = 60) -> None:
+    """A text of short lines."""
     chance = np.random.default_rng(0)
     words = ["the", "gift", "of", "배", "a", "river", "bank"]
     lines = (" ".join(chance.choice(words, 6).tolist()) for _ in range(number))
@@ -118,7 +128,7 @@ def _text(path: Path, number: int = 60) -> None:
 def make_corpus(path: Path) -> None:
     """A prepared corpus."""
     text = path.with_suffix(".txt")
-    _text(text)
+    write_text(text)
     config = PrepareConfig(tokenizer="whitespace", sentences="lines", valid_fraction=0.1)
     prepare([text], path, config, workers=1)
 
@@ -132,7 +142,9 @@ def run_config(steps: int) -> PretrainConfig:
         ),
         data=DataConfig(lanes=4, unroll=5),
         softmax=SoftmaxConfig(num_samples=4),
-        train=TrainConfig(epochs=None, max_steps=steps, log_every=1, checkpoint_every=2),
+        train=TrainConfig(
+            epochs=None, max_steps=steps, log_every=1, checkpoint_every=2, vector_steps=5
+        ),
     )
 
 
@@ -156,12 +168,14 @@ def _use_run(path: Path) -> None:
     _use_model(path)
 
 
-def _tags(path: Path) -> None:
+def write_tags(path: Path) -> None:
+    """Sentences with names."""
     rows = ["Anna\tB-PER\nmet\tO\nBob\tB-PER\n", "Paris\tB-LOC\nis\tO\nbig\tO\n"] * 6
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
-def _task_config(epochs: int) -> Any:
+def task_config(epochs: int) -> Any:
+    """A tagger of a few units, without a biLM."""
     kind = find_task("ner").config_class
     return kind().override(
         "elmo.place=none", "words.dim=4", "words.min_count=1", "words.char_filters=4",
@@ -171,14 +185,45 @@ def _task_config(epochs: int) -> Any:
 
 def _make_task(path: Path) -> None:
     data = path.with_name("tags.conll")
-    _tags(data)
-    train_task("ner", data, data, None, path, _task_config(1), device="cpu")
+    write_tags(data)
+    train_task("ner", data, data, None, path, task_config(1), device="cpu")
 
 
 def _use_task(path: Path) -> None:
     data = path.with_name("tags.conll")
     load_task(path, device="cpu").predict_texts(["Anna met Bob", ""])
-    train_task("ner", data, data, None, path, _task_config(2), device="cpu", resume=True)
+    train_task("ner", data, data, None, path, task_config(2), device="cpu", resume=True)
+
+
+def make_data_sets(folder: Path) -> None:
+    """A model and the data of an experiment."""
+    tiny().save_pretrained(folder / "model")
+    home = folder / "data" / "ner" / "en-ewt"
+    home.mkdir(parents=True)
+    for name in ("train.iob2", "dev.iob2"):
+        write_tags(home / name)
+    tagged = folder / "data" / "pos" / "en-ewt"
+    tagged.mkdir(parents=True)
+    words = (("the", "DET"), ("gift", "NOUN"), ("came", "VERB"))
+    lines = [f"{i}\t{word}\t_\t{tag}\t{tag}" + "\t_" * 5 for i, (word, tag) in enumerate(words, 1)]
+    for name in ("train.conllu", "dev.conllu"):
+        (tagged / name).write_text("\n".join(lines) + "\n\n")
+    (folder / "data" / "glove").mkdir()
+    (folder / "data" / "glove" / "small.txt").write_text("met 1 0 0\nbig 0 1 0\n")
+
+
+def run_experiment(folder: Path, name: str = "ner", out: str = "out", **options: bool) -> None:
+    """Reproduce something of the paper, in models of a few units."""
+    settings = ("words.char_filters=4", "train.batch_size=8", "ner.lstm_dim=4", "ner.lstm_layers=1")
+    plan = Plan(seeds=1, epochs=1, settings=settings)
+    if name == "table6":
+        plan = Plan(max_sentences=1)
+    reproduce(name, folder / "data", folder / "model", folder / out, plan, device="cpu", **options)
+
+
+def _make_experiment(path: Path) -> None:
+    make_data_sets(path.parent)
+    run_experiment(path.parent, out=path.name)
 
 
 def _vectors(path: Path) -> None:
@@ -220,12 +265,15 @@ FOLDERS = {
     "corpus": Target(make_corpus, _use_corpus),
     "pre-training run": Target(_make_run, _use_run),
     "task run": Target(_make_task, _use_task),
+    "experiment": Target(
+        _make_experiment, lambda path: run_experiment(path.parent, out=path.name, resume=True)
+    ),
 }
 FILES = {
     "vectors.txt": Target(_vectors, read_static_vectors),
     "vectors.bin": Target(_binary_vectors, read_static_vectors),
-    "text.txt": Target(_text, lambda path: list(read_lines(path))),
-    "ner.conll": Target(_tags, _reads("ner")),
+    "text.txt": Target(write_text, lambda path: list(read_lines(path))),
+    "ner.conll": Target(write_tags, _reads("ner")),
     "sentiment.tsv": Target(_write("label\ttext\ngood\ta film\n" * 5), _reads("sentiment")),
     "trees.txt": Target(_write("(3 (2 a) (4 film))\n" * 5), _reads("sentiment")),
     "snli.jsonl": Target(_write(_SNLI * 5), _reads("snli")),

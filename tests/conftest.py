@@ -1,6 +1,7 @@
 """Fixtures that all tests share: a tiny model of random weights, and the shared material."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,8 @@ settings.register_profile("elmokit", deadline=None)
 settings.load_profile("elmokit")
 # Tiny matrices gain nothing from threads, and test processes share the cores.
 torch.set_num_threads(1)
+# A shell starts background jobs with Ctrl-C ignored; the tests of interrupts need it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

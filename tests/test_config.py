@@ -53,7 +53,7 @@ def test_configurations_cannot_be_changed() -> None:
         ({"encoder": {"char_cnn": {"filters": 7}}}, ["encoder.char_cnn.filters=7"]),
         ({"mixes": {"task": 3}}, ["config.mixes.task"]),
         ({"mixes": [1]}, ["config.mixes=[1]"]),
-        ({"tokenizer": None}, ["config.tokenizer=None"]),
+        ({"state": None}, ["state=None"]),
     ],
 )  # fmt: skip
 def test_ill_formed_dictionary_is_refused_by_its_key(values: dict, mentions: list[str]) -> None:
@@ -116,3 +116,9 @@ def test_arbitrary_json_is_a_configuration_or_an_error_of_ours(values: dict) -> 
         ElmoConfig.from_dict(values)
     except ConfigError as e:
         assert str(e)
+
+
+def test_a_number_too_large_for_a_float_is_refused() -> None:
+    values = ElmoConfig().to_dict()
+    values["lstm"]["cell_clip"] = 10**400
+    assert_refused(lambda: ElmoConfig.from_dict(values), "lstm.cell_clip=<a number of", "float")

@@ -35,7 +35,11 @@ print(json.dumps({
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("layers", "shape"), [("average", [100_000, 256]), ("all", [3, 100_000, 256])]
+    ("layers", "shape"),
+    [
+        pytest.param("average", [100_000, 256], marks=pytest.mark.long),
+        ("all", [3, 100_000, 256]),
+    ],
 )
 def test_document_of_100_000_tokens_needs_less_than_two_gigabytes(
     layers: str, shape: list[int]

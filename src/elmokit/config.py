@@ -8,10 +8,11 @@ import json
 import math
 import types
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Literal, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from .errors import ConfigError
+from .errors import ConfigError, quoted
 
 Activation: TypeAlias = Literal["relu", "tanh"]
 Characters: TypeAlias = Literal["bytes", "unicode"]
@@ -197,12 +198,15 @@ class MixConfig(Config):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ElmoConfig(Config):
-    """A whole model: token encoder, LSTMs, and how text is read."""
+    """A whole model: token encoder, LSTMs, and how text is read.
+
+    `tokenizer` is None where nobody knows how the training text was tokenised.
+    """
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     lstm: LstmConfig = field(default_factory=LstmConfig)
     num_softmax_words: int = 0
-    tokenizer: str = "regex"
+    tokenizer: str | None = "regex"
     normalization: Normalization | None = "NFC"
     state: StateMode = "zero"
     mixes: dict[str, MixConfig] = field(default_factory=dict)
@@ -274,7 +278,8 @@ def _parse(hint: Any, value: Any, where: str) -> Any:
                 _parse(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value))
             )
     elif hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
+        with suppress(OverflowError):  # an integer of hundreds of digits
+            return float(value)
     elif isinstance(hint, type) and type(value) is hint:
         return value
-    raise ConfigError(f"{where}={value!r}: expected {getattr(hint, '__name__', hint)}")
+    raise ConfigError(f"{where}={quoted(value)}: expected {getattr(hint, '__name__', hint)}")

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from strategies import make_tiny
 from typer.testing import CliRunner
 
@@ -24,6 +25,7 @@ def test_bench_tells_rates_of_every_engine(tmp_path: Path) -> None:
     assert facts["sgemm_gflops"] > 0 and facts["peak_rss_mb"] > 0
 
 
+@pytest.mark.long
 def test_bench_prints_a_table(tmp_path: Path) -> None:
     make_tiny().save_pretrained(tmp_path / "tiny")
     result = CliRunner().invoke(app, ["bench", str(tmp_path / "tiny"), "--rounds", "1"])

@@ -43,7 +43,7 @@ def test_bad_option_fails_in_one_line(
 
 
 def test_missing_files(run: Any, model: Path, text: Path) -> None:
-    assert_one_line(run("embed", "no-such-model", text, code=1), "no-such-model: no such folder")
+    assert_one_line(run("embed", "no-such-model", text, code=1), "no-such-model: no such model")
     assert_one_line(run("embed", model, "no-such.txt", code=1), "no-such.txt")
     assert_one_line(run("embed", model, text.parent, code=1), "directory")
     assert_one_line(run("info", "no-such-model", code=1), "no-such-model")

@@ -80,7 +80,10 @@ def facts(out: Path) -> Iterator[Any]:
         yield row
 
 
-@pytest.mark.parametrize(("number", "steps"), [(signal.SIGINT, 2), (signal.SIGTERM, 8)])
+@pytest.mark.parametrize(
+    ("number", "steps"),
+    [(signal.SIGINT, 2), pytest.param(signal.SIGTERM, 8, marks=pytest.mark.long)],
+)
 def test_a_signal_keeps_what_was_learned(
     number: signal.Signals,
     steps: int,

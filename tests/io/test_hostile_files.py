@@ -13,7 +13,8 @@ from strategies import assert_refused, make_tiny, tiny_config
 
 from elmokit import Elmo
 from elmokit.errors import FileError
-from elmokit.io import files, load
+from elmokit.io import archive as archives
+from elmokit.io import files
 from elmokit.io.files import check_no_device, read_json, read_lines, read_words
 from elmokit.io.load import read_checkpoint
 from elmokit.io.save import write_checkpoint
@@ -146,7 +147,7 @@ def zipped(path: Path, members: dict[str, bytes]) -> Path:
 
 
 def test_archive_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "_unpack", None)
+    monkeypatch.setattr(archives, "_unpack", None)
     path = zipped(tmp_path / "m.zip", {"options.json": b"{}", "weights.hdf5": bytes(10**7)})
     assert_refused(lambda: read_checkpoint(path), "m.zip", "bytes when unpacked")
     path = zipped(tmp_path / "m.zip", {"options.json": bytes(2**26 + 1)})
@@ -156,8 +157,8 @@ def test_archive_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_archive_without_room_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = saved(tmp_path / "m", "official")
     path = zipped(tmp_path / "m.zip", {f.name: f.read_bytes() for f in folder.iterdir()})
-    usage = load.shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(load.shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    usage = archives.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: usage._replace(free=1000))
     assert_refused(lambda: read_checkpoint(path), "m.zip cannot be unpacked", "TMPDIR")
 
 

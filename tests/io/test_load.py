@@ -18,7 +18,7 @@ from strategies import assert_refused, make_tiny
 
 from elmokit import Elmo, ElmoError
 from elmokit.errors import ConfigError, FileError, MissingExtra
-from elmokit.io import load
+from elmokit.io import archive as archives
 from elmokit.io.files import read_lines
 from elmokit.io.load import read_checkpoint
 from elmokit.io.official import write_token_embeddings
@@ -148,7 +148,7 @@ def test_archive_that_unpacks_beyond_the_limit_is_refused(
     folders: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = zip_folder(folders["official"], tmp_path / "large.zip")
-    monkeypatch.setattr(load, "MAX_UNZIPPED_BYTES", 1000)
+    monkeypatch.setattr(archives, "MAX_UNPACKED_BYTES", 1000)
     assert_refused(lambda: Elmo.from_pretrained(path), str(path), "when unpacked")
 
 

@@ -293,3 +293,25 @@ def test_what_cannot_work(data: Path, bilm: Path, tmp_path: Path) -> None:
     assert_refused(lambda: run("ner", tmp_path, bilm, tmp_path / "o"), "glove/*.txt")
     assert_refused(lambda: run("ner", data, tmp_path / "lost", tmp_path / "o"), "lost")
     assert not (tmp_path / "o").exists()
+
+
+def test_what_a_killed_report_leaves_is_in_nobodys_way(
+    data: Path, bilm: Path, tmp_path: Path
+) -> None:
+    plan = Plan(max_sentences=2)
+    path = reproduce("table6", data, bilm, tmp_path, plan, device="cpu")
+    (tmp_path / ".table6.json.123.partial").write_text("{")
+    assert reproduce("table6", data, bilm, tmp_path, plan, device="cpu", resume=True) == path
+
+
+@pytest.mark.parametrize("runs", [3, [3], [{}], [{"task": 3}]])
+def test_a_damaged_result_is_an_error_that_names_it(
+    runs: Any, data: Path, bilm: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ner.json").write_text(json.dumps({"runs": runs}))
+    plan = Plan(**SMALL)  # type: ignore[arg-type]
+    assert_refused(
+        lambda: reproduce("ner", data, bilm, tmp_path, plan, device="cpu", resume=True),
+        "ner.json",
+        "runs",
+    )

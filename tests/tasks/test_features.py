@@ -22,8 +22,12 @@ def test_layers_are_those_of_the_model(tiny: Elmo, layers: str) -> None:
     assert got.shape == (3 if layers == "mix" else 1, 4, 4, tiny.dim)
     for i, vectors in enumerate(expected):
         rounded = vectors.astype(np.float16).astype(np.float32)
-        np.testing.assert_array_equal(
-            got[:, i, : len(SENTENCES[i])].numpy(), rounded.reshape(got.shape[0], -1, tiny.dim)
+        # In other batches torch rounds otherwise, which may move a value to its neighbour.
+        np.testing.assert_allclose(
+            got[:, i, : len(SENTENCES[i])].numpy(),
+            rounded.reshape(got.shape[0], -1, tiny.dim),
+            rtol=2**-10,
+            atol=1e-6,
         )
         assert not got[:, i, len(SENTENCES[i]) :].any()
 
@@ -37,7 +41,9 @@ def test_memory_disk_and_no_cache_agree(tiny: Elmo, tmp_path: Path) -> None:
     assert (memory.num_sentences, disk.num_sentences, fresh.num_sentences) == (3, 3, 0)
     assert disk.is_on_disk and not memory.is_on_disk
     for source in (disk, fresh):
-        assert torch.equal(source.layers(SENTENCES), memory.layers(SENTENCES))
+        torch.testing.assert_close(
+            source.layers(SENTENCES), memory.layers(SENTENCES), rtol=2**-10, atol=1e-6
+        )
 
 
 def test_a_sentence_is_computed_once(tiny: Elmo, monkeypatch: pytest.MonkeyPatch) -> None:

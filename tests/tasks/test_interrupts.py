@@ -1,6 +1,7 @@
 """A task run that is stopped in the middle of an epoch ends as if it had not been."""
 
 import json
+import os
 import shutil
 import signal
 import threading
@@ -27,6 +28,7 @@ from elmokit.tasks.features import FrozenLayers
 from elmokit.tasks.load import load_task
 from elmokit.tasks.ner import NerTagger
 from elmokit.tasks.run import train_task
+from elmokit.tasks.seed import SeedRun
 from elmokit.tasks.snli.config import SnliConfig
 from elmokit.tasks.srl.config import SrlConfig
 from elmokit.tasks.trainer import Row
@@ -275,7 +277,7 @@ def test_checkpoints_are_written_every_few_minutes(
     clock, saved = SimpleNamespace(now=0.0), []
     monkeypatch.setattr("elmokit.tasks.seed.time.monotonic", lambda: clock.now)
 
-    def save(path: Path, state: Any, tensors: Any) -> None:
+    def save(path: Path, state: Any, tensors: Any, row: Any) -> None:
         saved.append((state.epoch, state.batch))
 
     monkeypatch.setattr("elmokit.tasks.trainer.write_checkpoint", save)
@@ -362,9 +364,11 @@ ADVICE = "restore it from a copy, or train in a new folder"
         (tear, ("is damaged", ADVICE)),
         (lambda path: path.write_bytes(b""), ("is damaged", ADVICE)),
         (lambda path: save_file({}, path), ("is damaged", ADVICE)),
+        (lambda path: (path.unlink(), os.mkfifo(path)), ("is a pipe",)),
         (state(colour=1, depth=2), ("newer elmokit", "colour, depth", "upgrade")),
         (state(epoch="3"), ("is damaged", "epoch='3'", ADVICE)),
         (state(batch=-1), ("is damaged", "batch=-1", ADVICE)),
+        (state(seconds=10**400), ("is damaged", "seconds=<a number of", ADVICE)),
         (drop("random.cpu"), ("not a checkpoint of this run", "random.cpu", ADVICE)),
         (drop("model.scores.weight"), ("not a checkpoint of this run", "scores.weight", ADVICE)),
         (drop("average.updates"), ("not a checkpoint of this run", "average.updates", ADVICE)),
@@ -385,6 +389,38 @@ def test_a_bad_checkpoint_stops_and_changes_nothing(
         lambda: start(data, tmp_path / "run", more, resume=True),
         "checkpoint.safetensors",
         *mentions,
+    )
+    assert contents(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize("method", ["_save", "_write_log"])
+def test_a_run_killed_at_the_end_of_its_first_epoch_resumes_and_loses_no_row(
+    method: str, data: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*args: object) -> None:
+        raise RuntimeError("killed")
+
+    config = ner_config({"epochs": 2}, place="none")
+    start(data, tmp_path / "whole", config)
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(SeedRun, method, killed)
+        start(data, tmp_path / "broken", config)
+    start(data, tmp_path / "broken", config, resume=True)
+    assert log_rows(tmp_path / "broken") == log_rows(tmp_path / "whole")
+    assert results(tmp_path / "broken") == results(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("line", ["{torn", "3", "{}", '{"epoch": "1"}', "[" * 100_000])
+def test_a_damaged_log_stops_and_changes_nothing(
+    line: str, data: dict[str, Path], tmp_path: Path
+) -> None:
+    config = ner_config({"epochs": 1}, place="none")
+    start(data, tmp_path / "run", config)
+    (tmp_path / "run" / "seed-1" / "log.jsonl").write_text(line + "\n")
+    before = contents(tmp_path / "run")
+    more = replace(config, train=replace(config.train, epochs=2))
+    assert_refused(
+        lambda: start(data, tmp_path / "run", more, resume=True), "log.jsonl, line 1", "epoch"
     )
     assert contents(tmp_path / "run") == before
 

@@ -121,7 +121,8 @@ def test_cached_training_equals_uncached(tmp_path: Path) -> None:
         setup.train()
         assert (setup.source.num_sentences > 0) == is_cached
         tensors.append(setup.model.state_dict())
-    assert all(torch.equal(tensors[0][name], tensors[1][name]) for name in tensors[0])
+    for name, tensor in tensors[0].items():
+        torch.testing.assert_close(tensors[1][name], tensor, rtol=1e-3, atol=1e-3)
 
 
 def test_classifier_drops_the_same_of_elmo_at_all_tokens(tiny: Elmo, tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+import torch
 
 from elmokit.config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from elmokit.data.config import PrepareConfig
 from elmokit.data.prepare import prepare
 from elmokit.train.config import DataConfig, PretrainConfig, SoftmaxConfig, TrainConfig
+from elmokit.train.evaluate import Perplexity, held_out_perplexity
+from elmokit.train.objective import Objective
 
 Prepare: TypeAlias = Callable[[list[str], str], Path]
 
@@ -61,3 +64,23 @@ def config() -> PretrainConfig:
             softmax_steps=4,
         ),
     )
+
+
+@pytest.fixture
+def wreck_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Makes the weights useless before an evaluation, so that no later one can be the best."""
+
+    def wreck(evaluation: int) -> None:
+        calls = []
+
+        def wrecked(objective: Objective, *rest: Any) -> Perplexity:
+            calls.append(1)
+            if len(calls) == evaluation:
+                with torch.no_grad():
+                    for parameter in objective.parameters():
+                        parameter.mul_(20)
+            return held_out_perplexity(objective, *rest)
+
+        monkeypatch.setattr("elmokit.train.run.held_out_perplexity", wrecked)
+
+    return wreck

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import logging
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from elmokit.data.config import PrepareConfig
 from elmokit.data.prepare import prepare
 from elmokit.errors import FileError, FormatError
 from elmokit.train import checkpoint as checkpoint_module
+from elmokit.train import run as run_module
 from elmokit.train.checkpoint import State, checkpoints, load_state, save_state
 from elmokit.train.config import PretrainConfig
 from elmokit.train.logs import read_log
@@ -149,10 +152,11 @@ def test_a_damaged_log_is_told_by_its_line(
 
 
 def test_a_run_that_ended_by_patience_is_finished(
-    corpus: Path, config: PretrainConfig, tmp_path: Path
+    corpus: Path, config: PretrainConfig, tmp_path: Path, wreck_before: Callable[[int], None]
 ) -> None:
-    wild = config.override("train.lr=3", "train.evaluate_every=1", "train.patience=2")
-    pretrain(corpus, tmp_path, wild, device="cpu")
+    wreck_before(3)
+    patient = config.override("train.evaluate_every=1", "train.patience=2")
+    pretrain(corpus, tmp_path, patient, device="cpu")
     status = run_status(tmp_path)
     assert status["is_finished"] and status["share"] < 1
 
@@ -209,6 +213,22 @@ def test_force_replaces_a_run_and_nothing_else(
     assert (run / "notes.txt").read_text() == "mine"
 
 
+def test_a_forced_run_that_is_killed_between_the_old_and_the_new_can_be_given_again(
+    corpus: Path, config: PretrainConfig, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(self: object) -> None:
+        raise KeyboardInterrupt
+
+    short = config.override("train.max_steps=2")
+    with monkeypatch.context() as patched:
+        patched.setattr(run_module._Run, "_write_facts", killed)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(corpus, run, short, device="cpu", force=True)
+    assert not (run / "log.jsonl").exists() and (run / "README.md").exists()
+    pretrain(corpus, run, short, device="cpu", force=True)
+    assert len(read_log(run / "log.jsonl")) == 2
+
+
 def test_a_checkpoint_of_a_newer_version_stops_the_run_and_changes_nothing(
     corpus: Path, config: PretrainConfig, run: Path
 ) -> None:
@@ -219,11 +239,41 @@ def test_a_checkpoint_of_a_newer_version_stops_the_run_and_changes_nothing(
 def test_a_checkpoint_that_may_not_be_read_stops_the_run_and_changes_nothing(
     corpus: Path, config: PretrainConfig, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def denied(path: Path) -> Any:
+    def denied(path: Path, advice: str) -> Any:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(checkpoint_module, "load_file", denied)
+    monkeypatch.setattr(checkpoint_module, "load_tensors", denied)
     refuse_to_resume(corpus, run, config, "step-00000010", "Permission denied")
+
+
+@pytest.mark.parametrize("name", ["state.json", "state.safetensors"])
+def test_a_pipe_in_place_of_a_checkpoint_is_not_waited_for(
+    name: str, corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    for step in (5, 10):
+        path = run / "checkpoints" / f"step-{step:08d}" / name
+        path.unlink()
+        os.mkfifo(path)
+    refuse_to_resume(corpus, run, config, name)
+
+
+def test_a_pipe_in_place_of_the_log_is_not_waited_for(
+    corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    (run / "log.jsonl").unlink()
+    os.mkfifo(run / "log.jsonl")
+    refuse_to_resume(corpus, run, config, "log.jsonl is a pipe")
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "README.md"])
+def test_a_model_card_that_is_no_file_is_left_alone(
+    target: str, corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    (run / "README.md").unlink()
+    (run / "README.md").symlink_to(target)
+    longer = config.override("train.max_steps=11")
+    pretrain(corpus, run, longer, device="cpu", resume=True)
+    assert (run / "README.md").is_symlink()
 
 
 def test_a_torn_checkpoint_is_passed_over_with_a_warning(

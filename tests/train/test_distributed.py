@@ -60,7 +60,7 @@ def train(processes: int, corpus: Path, config: PretrainConfig, run: Path, *opti
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("reading", ["sentences", "lanes"])
+@pytest.mark.parametrize("reading", [pytest.param("sentences", marks=pytest.mark.long), "lanes"])
 def test_two_processes_equal_one(
     reading: str, corpus: Path, config: PretrainConfig, tmp_path: Path
 ) -> None:

@@ -103,7 +103,9 @@ def test_a_run_in_another_thread_leaves_signals_alone(
     assert (tmp_path / "run" / "result.json").is_file()
 
 
-@BOTH
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_the_command_that_is_printed_resumes_the_run(
     number: int, corpus: Path, config: PretrainConfig, tmp_path: Path
 ) -> None:

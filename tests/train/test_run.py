@@ -44,7 +44,7 @@ def test_a_run_ends_with_a_model_and_a_log(
     elmo = pretrain(corpus, tmp_path / "run", config, device="cpu")
     rows = read_log(tmp_path / "run" / "log.jsonl")
     assert [row["step"] for row in rows] == list(range(1, 13))
-    assert rows[-1]["loss"] < rows[0]["loss"]
+    assert all(0 < row["loss"] < 2 * np.log(48) for row in rows)  # of 48 random words
     assert {row["step"] for row in rows if "valid_mean" in row} == {6, 12}
     assert elmo.vocab == Corpus.open(corpus).vocab
     assert elmo.config.tokenizer == "whitespace"
@@ -110,21 +110,25 @@ def test_a_small_text_gets_fewer_lanes(
     )
 
 
-def test_the_best_model_is_kept(corpus: Path, config: PretrainConfig, tmp_path: Path) -> None:
-    wild = config.override("train.lr=3", "train.schedule=constant", "train.evaluate_every=1")
-    pretrain(corpus, tmp_path / "run", wild, device="cpu")
+def test_the_best_model_is_kept(
+    corpus: Path, config: PretrainConfig, tmp_path: Path, wreck_before: Callable[[int], None]
+) -> None:
+    wreck_before(5)
+    pretrain(corpus, tmp_path / "run", config.override("train.evaluate_every=1"), device="cpu")
     rows = read_log(tmp_path / "run" / "log.jsonl")
     best = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert best["best"] == min(row["valid_mean"] for row in rows) < rows[-1]["valid_mean"]
+    assert best["best"] == min(row["valid_mean"] for row in rows[:4])
+    assert min(row["valid_mean"] for row in rows[4:]) > 2 * best["best"]
     np.testing.assert_allclose(best["valid_zero"]["mean"], best["best"], rtol=1e-4)
 
 
 def test_a_run_without_progress_stops_early(
-    corpus: Path, config: PretrainConfig, tmp_path: Path
+    corpus: Path, config: PretrainConfig, tmp_path: Path, wreck_before: Callable[[int], None]
 ) -> None:
-    wild = config.override("train.lr=3", "train.evaluate_every=1", "train.patience=2")
-    pretrain(corpus, tmp_path / "run", wild, device="cpu")
-    assert len(read_log(tmp_path / "run" / "log.jsonl")) < 12
+    wreck_before(3)
+    config = config.override("train.evaluate_every=1", "train.patience=2")
+    pretrain(corpus, tmp_path / "run", config, device="cpu")
+    assert len(read_log(tmp_path / "run" / "log.jsonl")) <= 4
 
 
 def test_a_run_that_goes_astray_ends_with_a_word_of_it(
@@ -136,10 +140,18 @@ def test_a_run_that_goes_astray_ends_with_a_word_of_it(
     )
 
 
-@pytest.mark.parametrize("kind", ["sentences", "lanes", "full"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("sentences", marks=pytest.mark.long),
+        "lanes",
+        pytest.param("full", marks=pytest.mark.long),
+    ],
+)
 def test_killed_and_resumed_equals_unbroken(
-    kind: str, corpus: Path, config: PretrainConfig, tmp_path: Path
+    kind: str, corpus: Path, config: PretrainConfig, tmp_path: Path, num_threads: None
 ) -> None:
+    torch.set_num_threads(1)  # as in the processes below
     config = {"sentences": sentences(config), "lanes": config, "full": full(config)}[kind]
     config = config.override("train.max_steps=40")
     whole = pretrain(corpus, tmp_path / "whole", config, device="cpu")

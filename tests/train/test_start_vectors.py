@@ -12,6 +12,7 @@ from strategies import assert_refused, make_tiny
 from elmokit.data.corpus import Corpus
 from elmokit.io.static_vectors import StaticVectors
 from elmokit.train import kiwi_vectors as kiwi_module
+from elmokit.train import run as run_module
 from elmokit.train.config import PretrainConfig
 from elmokit.train.kiwi_vectors import embed_similarities, kiwi_vectors
 from elmokit.train.logs import read_log
@@ -134,6 +135,29 @@ def test_a_run_killed_while_it_fits_starts_with_its_vectors_again(
     aside.rename(vectors)
     pretrain(corpus, run, quick, device="cpu", resume=True)
     assert json.loads((run / "run.json").read_text())["vectors"]["steps"] == 40
+
+
+def test_a_run_killed_right_after_it_kept_its_start_resumes_without_the_vectors(
+    corpus: Path, vectors: Path, quick: PretrainConfig, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def stop(folder: Path, state: Any) -> None:
+        save_state(folder, state)
+        raise RuntimeError("killed")
+
+    run, save_state = tmp_path / "run", run_module.save_state
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(run_module, "save_state", stop)
+        pretrain(corpus, run, quick, vectors=vectors, device="cpu")
+    facts = json.loads((run / "run.json").read_text())
+    assert facts["vectors"]["coverage"] > 0.9
+    del facts["vectors"]["coverage"]  # as older releases left it
+    (run / "run.json").write_text(json.dumps(facts))
+    vectors.unlink()
+    pretrain(corpus, run, quick, device="cpu", resume=True)
+    assert "static vectors of vectors.txt |" in (run / "README.md").read_text(encoding="utf-8")
+    facts["vectors"]["coverage"] = "all"
+    (run / "run.json").write_text(json.dumps(facts))
+    assert_refused(lambda: pretrain(corpus, run, quick, resume=True), "vectors.coverage='all'")
 
 
 def test_mistakes_are_told_and_leave_nothing_behind(

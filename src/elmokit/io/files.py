@@ -63,6 +63,8 @@ def whole_folder(path: Path, *, replace: bool = True, drop: Collection[str] = ()
                             "or force it (--force)"
                         )
                 for file in files:
+                    if file.is_dir() and (path / file.name).is_dir():
+                        shutil.rmtree(path / file.name)
                     os.replace(file, path / file.name)
                 for name in {*drop} - {file.name for file in files}:
                     (path / name).unlink(missing_ok=True)

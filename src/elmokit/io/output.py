@@ -55,7 +55,7 @@ def check_output_folder(
 def is_empty(folder: Path) -> bool:
     """Whether a folder is missing or holds nothing; an error where that cannot be known."""
     try:
-        return all(_is_nothing(name) for name in os.listdir(folder))
+        return all(is_nothing(name) for name in os.listdir(folder))
     except FileNotFoundError:
         return True
     except NotADirectoryError as e:
@@ -64,24 +64,24 @@ def is_empty(folder: Path) -> bool:
         raise FileError(f"{folder} cannot be read: {e.strerror or e}") from e
 
 
-def _is_nothing(name: str) -> bool:
+def is_nothing(name: str) -> bool:
     """Whether an entry is a lock, or what a killed command leaves of a file under way."""
     return name == LOCK or (name.startswith(".") and name.endswith(".partial"))
 
 
-def remove_ours(folder: Path, names: Iterable[str], last: str) -> None:
+def remove_ours(folder: Path, names: Iterable[str]) -> None:
     """Remove what a command wrote, and no file of anybody else.
+
+    The file that says whose folder it is must not be among the names: it stays until a new one
+    takes its place, so that a command that was killed in between can be given again.
 
     Args:
         folder: Where.
         names: Files and folders, or patterns of such.
-        last: The file that says whose folder it is; it goes last, so that a removal that was
-            killed can be repeated.
     """
     for pattern in names:
         for path in folder.glob(pattern):
             _remove(path)
-    _remove(folder / last)
 
 
 def _remove(path: Path) -> None:

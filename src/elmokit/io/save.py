@@ -140,7 +140,7 @@ def lost_in(checkpoint: Checkpoint, format: Format) -> list[str]:
         lost.append(f"the choice of state ({checkpoint.config.state})")
     if checkpoint.config.normalization != "NFC":
         lost.append("that text is not normalised")
-    if checkpoint.config.tokenizer != "regex":
+    if checkpoint.config.tokenizer not in (None, "regex"):
         lost.append(f"the tokenizer ({checkpoint.config.tokenizer})")
     if checkpoint.config.mixes:
         lost.append(f"the mixes ({', '.join(checkpoint.config.mixes)})")

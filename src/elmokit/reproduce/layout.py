@@ -59,6 +59,10 @@ STATIC = "glove/*.txt"
 SEMCOR = "wsd/semcor/*.jsonl"
 SENSE_SETS = "wsd/*/*.data.xml"
 SENSE_INDEX = "wsd/wordnet/index.sense"
+HOMOGRAPHS = "wic/en-homographs/train.tsv"
+WIC = ("wic/ko-kobest/train.tsv", "wic/ko-kobest/dev.tsv")
+MINIMAL_PAIRS = "minimal-pairs/en-blimp-dev.jsonl"
+SIMILARITY = "korsts/*dev.tsv"
 
 _SUFFIXES = ("", ".gz", ".xz", ".zst")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ConfigError, FileError
-from ..io.files import read_json
-from ..io.output import check_output_folder
+from ..io.files import json_field, list_folder, read_json
+from ..io.output import check_output_folder, is_nothing
 from .comparisons import compare_layers, table1, table2, table3
 from .figure1 import figure1
 from .figure2 import figure2
@@ -115,8 +115,8 @@ def _output(out: str | Path, *, resume: bool, force: bool) -> Path:
     Experiments share a folder; each looks after its own results and runs.
     """
     folder = Path(out)
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    is_ours = all(name == "runs" or _is_result(name) for name in names)
+    names = [path.name for path in list_folder(folder)] if folder.is_dir() else []
+    is_ours = all(name == "runs" or _is_result(name) or is_nothing(name) for name in names)
     may_exist = resume or not force
     check_output_folder(out, "experiment", is_ours=is_ours, resume=may_exist, force=force)
     return folder
@@ -130,8 +130,7 @@ def _is_result(name: str) -> bool:
 
 def _check_tasks(result: Path, plan: Plan) -> None:
     """Refuse to write a table over one that has more tasks."""
-    before = read_json(result)
-    tasks = [row["task"] for part in ("runs", "curves") for row in before.get(part, ())]
+    tasks = _tasks_in(result)
     lost = [task for task in dict.fromkeys(tasks) if task not in plan.tasks]
     if plan.tasks and lost:
         every = ",".join(dict.fromkeys([*tasks, *plan.tasks]))
@@ -139,6 +138,16 @@ def _check_tasks(result: Path, plan: Plan) -> None:
             f"{result} has {', '.join(lost)} as well, which would be gone; say --tasks {every} "
             "with the settings of all, or choose another folder"
         )
+
+
+def _tasks_in(result: Path) -> list[str]:
+    """The tasks of the runs that an experiment has listed."""
+    values, where = read_json(result), str(result)
+    tasks = []
+    for part in ("runs", "curves"):
+        for row in json_field(values, part, list, where=where, default=[]):
+            tasks.append(json_field({part: row}, f"{part}.task", str, where=where))
+    return tasks
 
 
 def _experiment(name: str, plan: Plan) -> Experiment:

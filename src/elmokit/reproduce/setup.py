@@ -34,7 +34,7 @@ class Bilm:
             parameters=sum(p.numel() for p in elmo.bilm.parameters()),
             num_layers=elmo.num_layers,
             dim=elmo.dim,
-            tokenizer=elmo.config.tokenizer,
+            tokenizer=elmo.config.tokenizer or "regex",
             fingerprint=fingerprint(elmo),
             device=str(elmo.device),
         )

@@ -6,19 +6,16 @@ middle of an epoch, the states of the random generators as tensors, and a `Train
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from ..errors import FileError, FormatError
+from ..errors import FileError, FormatError, quoted
 from ..io.files import whole_file
-from ..io.tensor_file import save_tensors
+from ..io.tensor_file import open_tensors, save_tensors
 
 ADVICE = "restore it from a copy, or train in a new folder"
 
@@ -64,19 +61,28 @@ class TrainState:
                 f"written by a newer elmokit ({', '.join(unknown)}); upgrade elmokit to resume it"
             )
         for name, value in values.items():
-            is_number = type(value) in (int, float) if kinds[name] is float else type(value) is int
+            is_number = type(value) is int and abs(value) < 1 << 63
+            is_number = is_number or (kinds[name] is float and type(value) is float)
             if not is_number or (kinds[name] is int and value < 0):
-                raise ValueError(f"{name}={value!r:.40}")
+                raise ValueError(f"{name}={quoted(value)}")
         return cls(**values)
 
 
-def write_checkpoint(path: Path, state: TrainState, tensors: dict[str, Tensor]) -> None:
-    """Write a checkpoint in place of the one before it."""
+def write_checkpoint(
+    path: Path,
+    state: TrainState,
+    tensors: dict[str, Tensor],
+    row: dict[str, Any] | None = None,
+) -> None:
+    """Write a checkpoint in place of the one before it, with the row of the epoch that it ends."""
+    metadata = {"state": json.dumps(asdict(state))}
+    if row is not None:
+        metadata["row"] = json.dumps(row)
     with whole_file(path) as temporary:
         save_tensors(
             temporary,
             {name: t.detach().cpu() for name, t in tensors.items()},
-            {"state": json.dumps(asdict(state))},
+            metadata,
         )
         with temporary.open("r+b") as file:
             os.fsync(file.fileno())  # the new one must be on disk before the old one is gone
@@ -89,14 +95,21 @@ def read_checkpoint(path: Path) -> tuple[TrainState, dict[str, Tensor]]:
         FileError: The file cannot be opened, or a newer elmokit wrote it.
         FormatError: It is damaged.
     """
-    with _opened(path) as file:
-        return _state(file), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    with open_tensors(path, ADVICE) as file:
+        return _state(file, path), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def read_state(path: Path) -> TrainState:
     """The state alone; raises what `read_checkpoint` would."""
-    with _opened(path) as file:
-        return _state(file)
+    with open_tensors(path, ADVICE) as file:
+        return _state(file, path)
+
+
+def read_row(path: Path) -> str | None:
+    """The row of the epoch that a checkpoint ends, as a line of the log; None if it ends none."""
+    with open_tensors(path, ADVICE) as file:
+        row: str | None = (file.metadata() or {}).get("row")
+        return row
 
 
 def random_tensors(device: torch.device) -> dict[str, Tensor]:
@@ -122,19 +135,10 @@ def _generator(device: torch.device) -> tuple[Any, tuple[torch.device, ...]]:
     return getattr(torch, device.type), () if device.type == "mps" else (device,)
 
 
-def _state(file: Any) -> TrainState:
-    return TrainState.from_dict(dict(json.loads((file.metadata() or {})["state"])))
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _state(file: Any, path: Path) -> TrainState:
     try:
-        path.open("rb").close()  # safetensors does not say why it cannot open a file
-        with safe_open(path, "pt") as file:
-            yield file
+        return TrainState.from_dict(dict(json.loads((file.metadata() or {})["state"])))
     except FileError as e:
         raise FileError(f"{path}: {e}") from e
-    except OSError as e:
-        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
-    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as e:
+    except (KeyError, TypeError, ValueError, RecursionError) as e:
         raise FormatError(f"{path} is damaged ({e!s:.200}); {ADVICE}") from e

@@ -22,12 +22,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from ..errors import FileError, FormatError
+from ..errors import FileError, FormatError, quoted
 from ..io.files import json_field, read_json, read_lines, whole_file
-from ..io.tensor_file import save_tensors
+from ..io.tensor_file import load_tensors, open_tensors, save_tensors
 from .words import WordTable
 
 VERSION = 1
@@ -36,6 +35,7 @@ WRITTEN = (
     "words.txt", "words.safetensors", "metrics.json", "weights.json", "weights.png", "seed-*",
 )  # fmt: skip
 """What a run writes beside `task.json`."""
+_COPY = "get a complete copy of the run"
 
 
 def is_task_run(folder: str | Path) -> bool:
@@ -53,7 +53,9 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise FormatError(f"{path}: format_version={version!r}, not {VERSION}; update elmokit")
     get("task", str)
     get("config", dict)
-    get("facts", dict)
+    for name, labels in get("facts", dict).items():
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise FormatError(f"{path}: facts.{name:.40}={quoted(labels)}: expected a list of str")
     get("static", str, NoneType, default=None)
     if get("model", dict, NoneType) is not None:
         for name in ("source", "fingerprint"):
@@ -136,7 +138,7 @@ def load_words(run: Path) -> WordTable | None:
         return None
     words = list(read_lines(run / "words.txt"))
     vectors = run / "words.safetensors"
-    matrix = _tensors(vectors)["vectors"].numpy() if vectors.is_file() else None
+    matrix = load_tensors(vectors, _COPY)["vectors"].numpy() if vectors.is_file() else None
     if matrix is not None and len(matrix) != len(words):
         raise FormatError(f"{vectors} has {len(matrix)} vectors, but words.txt {len(words)} words")
     return WordTable(words, matrix)
@@ -152,7 +154,7 @@ def save_model(path: Path, model: nn.Module) -> None:
 def check_weights(path: Path, model: nn.Module) -> None:
     """Refuse weights of other names or shapes than those of a model, before they are read."""
     expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
-    with _opened(path) as file:
+    with open_tensors(path, _COPY) as file:
         found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
@@ -165,26 +167,6 @@ def check_weights(path: Path, model: nn.Module) -> None:
 def load_model(path: Path, model: nn.Module) -> None:
     """Read the weights that `save_model` wrote."""
     try:
-        model.load_state_dict(_tensors(path))
+        model.load_state_dict(load_tensors(path, _COPY))
     except RuntimeError as e:
         raise FormatError(f"{path} does not fit the settings in task.json: {e}") from e
-
-
-def _tensors(path: Path) -> dict[str, torch.Tensor]:
-    with _opened(path) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """A safetensors file, whatever is wrong with it being an error of ours."""
-    try:
-        path.open("rb").close()  # safetensors does not say why it cannot open a file
-        with safe_open(path, "pt") as file:
-            yield file
-    except FileNotFoundError as e:
-        raise FileError(f"{path} is missing; get a complete copy of the run") from e
-    except OSError as e:
-        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
-    except (SafetensorError, ValueError) as e:
-        raise FormatError(f"{path} is not a readable safetensors file ({e!s:.200})") from e

@@ -136,8 +136,11 @@ def load_task(
     source, reader, where_to = _source(folder, place, card, config, model, device)
     table = load_words(folder)
     weights = place / "model.safetensors"
-    with torch.device("meta"):  # a model as large as a damaged file says is not made
-        expected = new_model(task, config, card["facts"], table, source, seed)
+    try:
+        with torch.device("meta"):  # a model as large as a damaged file says is not made
+            expected = new_model(task, config, card["facts"], table, source, seed)
+    except KeyError as e:
+        raise FormatError(f"{where}: the field facts.{e.args[0]} is missing") from e
     check_weights(weights, expected)
     trained = new_model(task, config, card["facts"], table, source, seed)
     load_model(weights, trained)

@@ -128,7 +128,7 @@ class _Run:
     ) -> None:
         self.task, self.elmo, self.folder, self.on_row = task, elmo, folder, on_row
         self.signals = signals
-        name = config.tokenizer or (elmo.config.tokenizer if elmo is not None else "regex")
+        name = config.tokenizer or (elmo and elmo.config.tokenizer) or "regex"
         self.config = replace(config, tokenizer=name)
         self.device = elmo.device if elmo is not None else find_device(device)
         self.reader = elmo.reader if elmo is not None else Reader(name)
@@ -163,7 +163,7 @@ class _Run:
         self.card = found = json.loads(json.dumps(found))
         warn_of_unseen(self.task, self.facts, self.dev, dev)
         if force:
-            remove_ours(self.folder, WRITTEN, "task.json")
+            remove_ours(self.folder, WRITTEN)
         if holds_run(self.folder):
             before = read_card(self.folder)
             check_same(self.folder, before, found)

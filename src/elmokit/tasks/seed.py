@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import FileError
-from ..io.files import read_json, whole_file, write_json
+from ..errors import FileError, FormatError
+from ..io.files import json_field, read_json, read_words, whole_file, write_json
 from ..model import Elmo
 from ..train.interrupts import Interrupts
-from .checkpoint import read_state
+from .checkpoint import read_row, read_state
 from .config import TrainConfig
 from .folder import CHECKPOINT, is_there, read_scores, save_model
 from .task import Example, Metrics
@@ -80,8 +80,14 @@ class SeedRun:
             self.trainer.restore(self.checkpoint)
             seed, state = self.trainer.seed, self.trainer.state
             log.info("seed %d resumes after epoch %d, batch %d", seed, state.epoch, state.batch)
-        rows = _read_rows(self.folder / "log.jsonl")
-        self.rows = [row for row in rows if row["epoch"] <= self.trainer.state.epoch]
+        path, epoch = self.folder / "log.jsonl", self.trainer.state.epoch
+        lines = list(read_words(path)) if is_there(path) else []
+        rows = [_read_row(line, f"{path}, line {i}") for i, line in enumerate(lines, start=1)]
+        self.rows = [row for row in rows if row["epoch"] <= epoch]
+        if epoch and all(row["epoch"] < epoch for row in self.rows):
+            # Killed between the checkpoint and the log.
+            last = read_row(self.checkpoint)
+            self.rows += [] if last is None else [_read_row(last, str(self.checkpoint))]
 
     def run(self, train: Sequence[Example], dev: Sequence[Example]) -> dict[str, Any]:
         """Train; the scores of the best epoch.
@@ -92,6 +98,8 @@ class SeedRun:
             KeyboardInterrupt: A signal asked for it; the message says what is saved.
         """
         self._saved_at = time.monotonic()
+        if self.rows:
+            self._write_log()
         with self.signals.deferred():
             try:
                 self.trainer.run(
@@ -136,19 +144,22 @@ class SeedRun:
             write_json(temporary, {"seed": self.trainer.seed, "dev": metrics, "mixes": mixes})
 
     def _after_epoch(self, row: Row) -> None:
+        # First: without a checkpoint, a log tells of one that was lost.
+        self._save(row)
         self.rows.append(row)
-        with whole_file(self.folder / "log.jsonl") as temporary:
-            lines = (json.dumps(row) + "\n" for row in self.rows)
-            temporary.write_text("".join(lines), encoding="utf-8")
-        # Last: what it names is all there.
-        self._save()
+        self._write_log()
         if self.on_row is not None:
             self.on_row(row)
         if self.signals.is_requested and not self.trainer.is_done:
             raise KeyboardInterrupt(f"seed {row['seed']}, epoch {row['epoch']} is saved")
 
-    def _save(self) -> None:
-        self.trainer.save(self.checkpoint)
+    def _write_log(self) -> None:
+        with whole_file(self.folder / "log.jsonl") as temporary:
+            lines = (json.dumps(row) + "\n" for row in self.rows)
+            temporary.write_text("".join(lines), encoding="utf-8")
+
+    def _save(self, row: Row | None = None) -> None:
+        self.trainer.save(self.checkpoint, row)
         self._saved_at = time.monotonic()
 
     def _steps_are_saved(self) -> str:
@@ -159,7 +170,11 @@ class SeedRun:
         )
 
 
-def _read_rows(path: Path) -> list[Row]:
-    if not path.is_file():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def _read_row(line: str, where: str) -> Row:
+    """A logged epoch."""
+    try:
+        row: Row = json.loads(line)
+        json_field(row, "epoch", int, where=where)
+    except (ValueError, TypeError, RecursionError) as e:
+        raise FormatError(f"{where}: not a logged epoch; restore it from a copy") from e
+    return row

@@ -109,15 +109,15 @@ class Trainer:
         """Whether there is nothing more to do."""
         return self.config.is_over(self.state.epoch, self.state.since_best)
 
-    def save(self, path: Path) -> None:
-        """Write everything that it takes to resume, as one file."""
+    def save(self, path: Path, row: Row | None = None) -> None:
+        """Write everything that it takes to resume, as one file, with the row of the last epoch."""
         tensors = {f"model.{name}": t for name, t in self.model.state_dict().items()}
         if self.tuned is not None:
             tensors |= {f"tuned.{name}": t for name, t in self.tuned.state_dict().items()}
         tensors |= optimizer_tensors(self.optimizer) | self.average.tensors()
         if self.state.batch:  # each epoch has its own seed
             tensors |= random_tensors(self.device)
-        write_checkpoint(path, self.state, tensors)
+        write_checkpoint(path, self.state, tensors, row)
 
     def restore(self, path: Path) -> None:
         """Resume from what `save` wrote."""

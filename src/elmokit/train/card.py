@@ -5,7 +5,7 @@ from typing import Any
 
 from .. import __version__
 from ..data.corpus import Corpus
-from ..io.files import whole_file
+from ..io.files import is_there, whole_file
 
 FIRST_LINE = "<!-- Written by elmokit pretrain. Delete this line to keep your changes. -->"
 
@@ -27,7 +27,7 @@ def write_card(
         perplexity: Of all held-out text, at the end of the run.
     """
     path = folder / "README.md"
-    if path.exists() and not path.read_text("utf-8", "replace").startswith(FIRST_LINE):
+    if is_there(path) and not _is_ours(path):
         return
     info = corpus.info
     rows = [
@@ -51,6 +51,14 @@ def write_card(
         )
 
 
+def _is_ours(path: Path) -> bool:
+    """Whether we wrote a card; what is no regular file is not read, as that may have no end."""
+    if not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(len(FIRST_LINE)) == FIRST_LINE
+
+
 def _text(corpus: Corpus) -> str:
     """The inputs of the corpus with their weights, or its folder alone."""
     inputs = corpus.info.report.get("inputs") or []
@@ -66,5 +74,6 @@ def _start(facts: dict[str, Any]) -> str:
     if vectors is None:
         return "random weights"
     name = Path(vectors["source"]).name
-    covered = f", which cover {vectors['coverage']:.0%} of the vocabulary"
-    return f"static vectors of {name}{covered if 'coverage' in vectors else ''}"
+    if "coverage" not in vectors:  # a run that was killed before it had counted
+        return f"static vectors of {name}"
+    return f"static vectors of {name}, which cover {vectors['coverage']:.0%} of the vocabulary"

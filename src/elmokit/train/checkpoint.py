@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import FileError, FormatError
-from ..io.files import whole_folder
-from ..io.tensor_file import save_tensors
+from ..io.files import is_there, read_json, whole_folder
+from ..io.tensor_file import load_tensors, save_tensors
 from .progress import Progress
 
 log = logging.getLogger(__name__)
@@ -131,23 +129,23 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def _read(path: Path) -> State:
     progress = _read_progress(path)
-    weights = path / "state.safetensors"
-    try:
-        return State(progress, load_file(weights))
-    except (SafetensorError, ValueError) as e:
-        raise FormatError(f"{weights} is damaged ({e})") from e
+    return State(progress, load_tensors(path / "state.safetensors", advice=""))
 
 
 def _read_progress(path: Path) -> Progress:
     """The progress of a checkpoint whose files are all there and as long as they should be."""
+    facts, weights = path / "state.json", path / "state.safetensors"
+    for file in (facts, weights):
+        if not is_there(file):
+            raise FormatError(f"{path} is incomplete: {file.name} is missing")
     try:
-        values = json.loads((path / "state.json").read_text(encoding="utf-8"))
-        size = (path / "state.safetensors").stat().st_size
+        values = read_json(facts)
         expected, progress = values["bytes"], dict(values["progress"])
-    except FileNotFoundError as e:
-        raise FormatError(f"{path} is incomplete: {Path(e.filename).name} is missing") from e
-    except (ValueError, TypeError, KeyError, RecursionError) as e:
-        raise FormatError(f"{path / 'state.json'} is damaged ({e})") from e
+    except FormatError:
+        raise
+    except (ValueError, TypeError, KeyError) as e:
+        raise FormatError(f"{facts} is damaged ({e})") from e
+    size = weights.stat().st_size
     if size != expected:
         raise FormatError(f"{path} is torn: state.safetensors has {size} of {expected} bytes")
     try:
@@ -155,7 +153,7 @@ def _read_progress(path: Path) -> Progress:
     except FileError as e:
         raise FileError(f"{path}: {e}") from e
     except ValueError as e:
-        raise FormatError(f"{path / 'state.json'} is damaged ({e})") from e
+        raise FormatError(f"{facts} is damaged ({e})") from e
 
 
 def _is_whole(path: Path) -> bool:

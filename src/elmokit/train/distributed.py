@@ -55,9 +55,10 @@ class World:
         """The value that the first process has."""
         if self.size == 1:
             return value
-        shared = torch.tensor([value], dtype=torch.float64, device=self.device)
-        dist.broadcast(shared, 0)
-        return float(shared)
+        # The bits, as an integer: not every device has float64.
+        bits = torch.tensor([value], dtype=torch.float64).view(torch.int64).to(self.device)
+        dist.broadcast(bits, 0)
+        return float(bits.cpu().view(torch.float64))
 
     def agree_all(self, *facts: bool) -> tuple[bool, ...]:
         """Which of some facts hold, as the first process sees them."""

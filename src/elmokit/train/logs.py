@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..errors import FileError, FormatError, MissingExtra
-from ..io.files import whole_file
+from ..errors import FormatError, MissingExtra
+from ..io.files import MAX_WORDS_BYTES, check_readable, is_there, whole_file
 
 
 class RunLog:
@@ -52,12 +52,10 @@ def _board(folder: Path, step: int) -> Any:
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The logged steps of a run; a torn last line is left out."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
+    if not is_there(path):
         return []
-    except OSError as e:
-        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+    check_readable(path, MAX_WORDS_BYTES)
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     rows = []
     for number, line in enumerate(lines, start=1):
         row = _row(line)
@@ -76,5 +74,8 @@ def _row(line: str) -> dict[str, Any] | None:
         return None
     if not isinstance(row, dict) or not row.keys() >= {"step", "tokens", "loss"}:
         return None
-    is_valid = all(type(value) in (int, float) for value in row.values())
+    is_valid = all(
+        type(value) is float or (type(value) is int and abs(value) < 1 << 63)
+        for value in row.values()
+    )
     return row if is_valid and all(type(row[n]) is int for n in ("step", "tokens")) else None

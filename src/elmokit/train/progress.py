@@ -77,10 +77,14 @@ class Progress:
         return max(shares)
 
 
+_MANY = 1 << 63
+
+
 def _fits(name: str, value: Any) -> bool:
     """Whether a field can have a value."""
     if name in ("step", "tokens", "loss_steps", "since_best"):
-        return type(value) is int and value >= 0
+        return type(value) is int and 0 <= value < _MANY
     if name in ("epochs", "seconds", "loss", "best"):
-        return type(value) in (int, float) or (name == "best" and value is None)
+        is_number = type(value) is float or (type(value) is int and abs(value) < _MANY)
+        return is_number or (name == "best" and value is None)
     return isinstance(value, dict if name == "place" else bool)

@@ -178,7 +178,7 @@ class _Run:
             self.folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(self.folder / LOCK, self.folder))
             if self.force:
-                remove_ours(self.folder, _WRITTEN, "run.json")
+                remove_ours(self.folder, _WRITTEN)
         self.world.wait()
         state = load_state(self.checkpoints)
         self.world.wait()
@@ -296,6 +296,7 @@ class _Run:
             on_share=self._stage("fitting the token encoder to the vectors"),
         )
         self.facts["vectors"] = facts.to_dict()
+        self._write_facts()  # first: with a checkpoint, nobody counts again
         self._save()
 
     def _save(self) -> None:

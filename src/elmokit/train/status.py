@@ -38,6 +38,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     vectors = get("vectors", dict, NoneType, default=None)
     if vectors is not None:
         get("vectors.source", str)
+        get("vectors.coverage", float, int, default=None)
     return {
         "corpus": get("corpus", str),
         "fingerprint": get("fingerprint", str),
