@@ -101,3 +101,60 @@ def test_help_fits_a_terminal(run: Any) -> None:
     assert "homographs" in run("probe", "--help").stdout
     for verb in ("pos", "wsd", "similarity", "homographs"):
         assert all(len(line) <= 80 for line in run("probe", verb, "-h").stdout.splitlines())
+
+
+def test_homographs_with_training_data(run: Any, model: Path) -> None:
+    result = json.loads(run("probe", "homographs", model, "--train", HOMOGRAPHS, "--json").stdout)
+    assert set(result["accuracy"]) == {"0", "1", "2", "average", "majority"}
+    options = ("--train", HOMOGRAPHS, "--dev", HOMOGRAPHS)
+    assert "80 to score" in run("probe", "homographs", model, *options).stdout
+    for wrong in ([], ["--data", HOMOGRAPHS, "--train", HOMOGRAPHS], ["--dev", HOMOGRAPHS]):
+        assert "expected either --data" in run("probe", "homographs", model, *wrong, code=1).stderr
+
+
+def test_wic(run: Any, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "wic.tsv"
+    path.write_text("word\tsentence1\tsentence2\tsame\na\t[a] b\t[a] b\ttrue\n")
+    options = ("--train", path, "--dev", path)
+    assert json.loads(run("probe", "wic", model, *options, "--json").stdout)["accuracy"]["1"] == 1
+    assert "1 training pairs, 1 to score" in run("probe", "wic", model, *options).stdout
+
+
+def test_minimal_pairs(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(
+        '{"good": "She has seen him.", "bad": "Him seen has she.", "phenomenon": "x"}\n'
+    )
+    result = json.loads(run("probe", "minimal-pairs", "en", path, "--json").stdout)
+    assert result["pairs"] == {"x": 1, "all": 1}
+    assert "phenomenon" in run("probe", "minimal-pairs", "en", path).stdout
+
+
+def test_all_measures_side_by_side(run: Any, model: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "wic" / "ko-kobest").mkdir(parents=True)
+    for name in ("train", "dev"):
+        text = "word\tsentence1\tsentence2\tsame\na\t[a] b\t[a] b\ttrue\n"
+        (data / "wic" / "ko-kobest" / f"{name}.tsv").write_text(text)
+    (data / "pos" / "ko-kaist").mkdir(parents=True)
+    rest = "\t_" * 6
+    for name in ("train", "dev"):
+        lines = [f"{i}\t{w}\t_\t{t}{rest}" for i, (w, t) in enumerate([("a", "X"), ("b", "Y")], 1)]
+        path = data / "pos" / "ko-kaist" / f"{name}.conllu"
+        path.write_text(("\n".join(lines) + "\n\n") * 4, encoding="utf-8")
+    (data / "korsts").mkdir()
+    rows = [f"{i}.5\ta b\t{text}" for i, text in enumerate(("a", "a b", "c"))]
+    (data / "korsts" / "dev.tsv").write_text("score\tsentence1\tsentence2\n" + "\n".join(rows))
+    result = run("probe", "all", model, "ko", "--data", data, "--language", "ko")
+    assert result.stdout.splitlines()[0].split()[0] == "measure"
+    assert "same sense or not, accuracy" in result.stdout
+    assert "similarity of ko done, 6 of 6" in result.stderr
+    facts = json.loads(
+        run("probe", "all", model, "--data", data, "--language", "ko", "--json", "-q").stdout
+    )
+    assert [row["measure"] for row in facts] == ["pos", "wic", "similarity"]
+    assert (
+        "expected en or ko"
+        in run("probe", "all", model, "--data", data, "--language", "fr", code=1).stderr
+    )
+    assert "no pos/en-ewt" in run("probe", "all", model, "--data", data, code=1).stderr

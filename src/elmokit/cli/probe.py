@@ -9,7 +9,7 @@ import typer
 from ..errors import ConfigError
 from .inputs import check_text, load_model
 from .options import Device, Json, Model, Quiet, Tokenizer, Verbose
-from .report import reported
+from .report import reported, say
 
 if TYPE_CHECKING:
     from ..pooling import Pooling
@@ -57,13 +57,35 @@ Pool = Annotated[
     str, typer.Option(metavar="NAME", help="mean, max, first or last; several as mean,max.")
 ]
 Homographs = Annotated[
-    Path,
+    Path | None,
     typer.Option("--data", metavar="FILE", help="TSV: word, sense, sentence with the [word]."),
+]
+HomographTrain = Annotated[
+    Path | None, typer.Option("--train", metavar="FILE", help="Learn the senses from this table.")
+]
+HomographDev = Annotated[
+    Path | None,
+    typer.Option("--dev", metavar="FILE", help="Score this one; default: a fifth of --train."),
+]
+WicFile = "TSV: word, two sentences with the [word], same (true or false)."
+WicTrain = Annotated[Path, typer.Option("--train", metavar="FILE", help=WicFile)]
+WicDev = Annotated[Path, typer.Option("--dev", metavar="FILE", help="The same, to score.")]
+MinimalPairs = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="JSON lines: good, bad, paradigm, phenomenon."),
+]
+Models = Annotated[list[str], typer.Argument(metavar="MODEL…", help="One model, or several.")]
+DataFolder = Annotated[
+    Path, typer.Option("--data", metavar="DIR", help="Folder of data sets (docs/reproduce.md).")
+]
+Language = Annotated[str, typer.Option(metavar="LANGUAGE", help="en or ko.")]
+MeasureSentences = Annotated[
+    int, typer.Option("--max-sentences", min=1, help="Training sentences of pos and wsd.")
 ]
 
 probe_app = typer.Typer(
     name="probe",
-    help="Measure what the layers of a model know: tags, senses, similarity.",
+    help="Measure what a model knows: tags, senses, similarity, grammar.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -180,22 +202,111 @@ def similarity_cli(
 @reported
 def homographs_cli(
     model: Model,
-    data: Homographs,
+    data: Homographs = None,
+    train: HomographTrain = None,
+    dev: HomographDev = None,
     tokenizer: Tokenizer = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Tell the meanings of a word apart.
+    """Tell the meanings of a word apart, in any language.
 
-    For any language, with a small table. Each occurrence is given the sense to whose other
-    occurrences it has the largest mean cosine.
+    With --data, a small table: each occurrence is given the sense to whose other occurrences it
+    has the largest mean cosine. With --train, the sense whose average in training is nearest.
     """
-    from ..tasks.probes import homograph_probe, read_homographs
+    from ..tasks.probes import (
+        homograph_probe,
+        read_homographs,
+        split_by_sentence,
+        trained_homograph_probe,
+    )
 
-    occurrences = read_homographs(data)
-    _show(homograph_probe(load_model(model, device, tokenizer), occurrences), as_json)
+    if (data is None) == (train is None) or (dev is not None and train is None):
+        raise ConfigError("expected either --data FILE, or --train FILE and perhaps --dev FILE")
+    if data is not None:
+        occurrences = read_homographs(data)
+        _show(homograph_probe(load_model(model, device, tokenizer), occurrences), as_json)
+        return
+    assert train is not None
+    learned = read_homographs(train)
+    parts = split_by_sentence(learned) if dev is None else (learned, read_homographs(dev))
+    _show(trained_homograph_probe(load_model(model, device, tokenizer), *parts), as_json)
+
+
+@probe_app.command("wic")
+@reported
+def wic_cli(
+    model: Model,
+    train: WicTrain,
+    dev: WicDev,
+    tokenizer: Tokenizer = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Is a word used in the same sense in two sentences?
+
+    The cosine of the word's two vectors, with a threshold that is learned on the training pairs
+    for each layer.
+    """
+    from ..tasks.probes import read_wic, wic_probe
+
+    pairs = [read_wic(path) for path in (train, dev)]
+    _show(wic_probe(load_model(model, device, tokenizer), *pairs), as_json)
+
+
+@probe_app.command("minimal-pairs")
+@reported
+def minimal_pairs_cli(
+    model: Model,
+    data: MinimalPairs,
+    tokenizer: Tokenizer = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Does the language model prefer the acceptable sentence?
+
+    The share of pairs in which it is likelier: forward, backward, and by both together. --json also
+    has the shares by paradigm.
+    """
+    from ..tasks.probes import minimal_pairs_probe, read_minimal_pairs
+
+    pairs = read_minimal_pairs(data)
+    _show(minimal_pairs_probe(load_model(model, device, tokenizer), pairs), as_json)
+
+
+@probe_app.command("all")
+@reported
+def all_cli(
+    models: Models,
+    data: DataFolder,
+    language: Language = "en",
+    max_sentences: MeasureSentences = 6000,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run every measure there is for a language, for models side by side."""
+    from ..reproduce.measures import comparison, measure, measures
+
+    names = list(measures(language))
+    loaded = [(model, load_model(model, device)) for model in dict.fromkeys(models)]
+    results = []
+    for name, model, measured in measure(loaded, data, language, max_sentences):
+        results.append((name, model, measured))
+        if not quiet:
+            say(f"{name} of {model} done, {len(results)} of {len(names) * len(loaded)}")
+    if as_json:
+        facts = [{"measure": n, "model": m, "result": facts} for n, m, (_, facts) in results]
+        print(json.dumps(facts, ensure_ascii=False))
+    else:
+        print(comparison(results))
 
 
 def _show(result: Result, as_json: bool) -> None:

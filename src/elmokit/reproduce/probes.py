@@ -13,6 +13,7 @@ from ..tasks.probes import (
     splits_words,
     wsd_probe,
 )
+from ..tasks.probes.wsd_data import SenseSentence, SenseSet
 from ..tasks.source import load_bilm
 from .layout import (
     POS_DATA,
@@ -34,12 +35,19 @@ TAGS: dict[str, Literal["upos", "xpos"]] = {"en": "xpos", "ko": "upos"}
 SPLIT = " Words are split by the model's tokenizer; their vectors are the means of their parts'."
 
 
+def read_senses(
+    data: Path,
+) -> tuple[list[SenseSentence], list[SenseSet], dict[str, dict[str, int]]]:
+    """SemCor, the test sets and WordNet's senses, as `wsd_probe` takes them."""
+    senses = read_sense_index(find_one(data, SENSE_INDEX))
+    folders = sorted({path.parent for path in find_all(data, SENSE_SETS)})
+    train = [s for path in find_all(data, SEMCOR) for s in read_semcor(path)]
+    return train, [read_sense_set(folder) for folder in folders], senses
+
+
 def table5(setup: Setup) -> Report:
     """Word senses by the nearest average of SemCor, layer by layer."""
-    senses = read_sense_index(find_one(setup.data, SENSE_INDEX))
-    folders = sorted({path.parent for path in find_all(setup.data, SENSE_SETS)})
-    tests = [read_sense_set(folder) for folder in folders]
-    train = [s for path in find_all(setup.data, SEMCOR) for s in read_semcor(path)]
+    train, tests, senses = read_senses(setup.data)
     elmo = load_bilm(setup.model, device=setup.bilm.device)
     result = wsd_probe(elmo, train, tests, senses, max_sentences=setup.plan.max_sentences)
     names = list(result.num_instances)

@@ -8,8 +8,15 @@ import pytest
 from strategies import assert_refused
 
 from elmokit import Elmo
-from elmokit.tasks.probes import Occurrence, homograph_probe, read_homographs
-from elmokit.tasks.probes.homographs import _vectors, leave_one_out
+from elmokit.tasks.probes import (
+    Occurrence,
+    homograph_probe,
+    read_homographs,
+    split_by_sentence,
+    trained_homograph_probe,
+)
+from elmokit.tasks.probes.homographs import leave_one_out
+from elmokit.tasks.probes.occurrences import word_vectors
 from elmokit.tasks.probes.tables import format_table
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "data"
@@ -50,7 +57,7 @@ def test_guessing_is_at_chance(num_senses: int) -> None:
 
 
 def test_vector_is_the_mean_of_the_tokens_that_overlap(tiny: Elmo) -> None:
-    (part,) = _vectors(tiny, [occurrence("see New[York-ers] now", "x")])
+    (part,) = word_vectors(tiny, [occurrence("see New[York-ers] now", "x")])
     ((tokens),) = tiny.tokenize_with_offsets("see NewYork-ers now")
     places = [i for i, t in enumerate(tokens) if t.text not in ("see", "now")]
     layers = tiny.embed("see NewYork-ers now", layers="all")
@@ -101,3 +108,47 @@ def test_bad_table_is_refused(tmp_path: Path, tiny: Elmo) -> None:
 def test_columns_line_up_in_korean() -> None:
     lines = format_table(["word", "n"], [["다리", "20"], ["a", "3"]]).splitlines()
     assert lines == ["word   n", "다리  20", "a      3"]
+
+
+def test_balanced_accuracy_counts_senses_alike(tiny: Elmo) -> None:
+    items = [occurrence("the river [bank] was wet", "river")] * 6
+    items += [occurrence("my [bank] lends money", "money")] * 2
+    result = homograph_probe(tiny, items)
+    assert result.balanced["1"] == {"bank": 1, "all": 1}
+    assert result.to_dict()["balanced_accuracy"]["0"]["all"] == 0.5
+    assert "all, balanced" in str(result)
+
+
+def test_senses_are_learned_from_other_sentences(tiny: Elmo) -> None:
+    train = [occurrence("the river [bank] was wet", "river")] * 5
+    train += [occurrence("my [bank] lends money", "money")] * 3
+    train += [occurrence("a [bat] flew", "animal", "bat")] * 3
+    dev = [train[0], train[5], occurrence("the [bank] of clouds", "clouds"), train[-1]]
+    result = trained_homograph_probe(tiny, train, dev)
+    assert result.accuracy["1"] == pytest.approx(2 / 3), "a sense that was never seen is wrong"
+    assert result.by_word["1"] == {"bank": pytest.approx(2 / 3)}
+    assert result.accuracy["majority"] == pytest.approx(1 / 3)
+    assert result.accuracy["0"] == result.accuracy["majority"], "a tie goes to the frequent sense"
+    assert result.skipped == ["bat"] and (result.num_train, result.num_dev) == (8, 3)
+    assert "1 words with one sense skipped" in str(result)
+    assert_refused(lambda: trained_homograph_probe(tiny, train[:5], dev), "no word has two senses")
+
+
+def test_the_sentence_decides_where_an_occurrence_goes() -> None:
+    items = [occurrence(f"the [bank] number {i}", "s") for i in range(400)]
+    train, held_out = split_by_sentence(items)
+    assert len(train) + len(held_out) == 400 and 50 < len(held_out) < 110
+    assert split_by_sentence(items[::-1])[1] == held_out[::-1]
+
+
+def test_offsets_in_bytes_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "h.tsv"
+    path.write_text(
+        '"homograph"\t"wordid"\t"sentence"\t"start"\t"end"\n'
+        '"bow"\t"bow_nou"\t"Astrée\'s ""bow""."\t11\t14\n',
+        encoding="utf-8",
+    )
+    (item,) = read_homographs(path)
+    assert item.text == 'Astrée\'s "bow".' and item.text[item.start : item.end] == "bow"
+    path.write_text('"homograph"\t"wordid"\t"sentence"\t"start"\t"end"\n"a"\t"b"\t"c"\t0\t9\n')
+    assert_refused(lambda: read_homographs(path), "line 2", "is no stretch")
