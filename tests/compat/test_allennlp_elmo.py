@@ -296,9 +296,6 @@ def test_ids_that_cannot_be_are_refused(pair: Pair) -> None:
         elmo(ids)
 
 
-def test_addresses_are_not_downloaded(pair: Pair) -> None:
-    address = "https://example.org/options.json"
-    with pytest.raises(FileError, match="download options and weights first"):
-        Elmo(address, pair[1], 1)
+def test_files_are_required(pair: Pair) -> None:
     with pytest.raises(FileError, match="weight_file=None"):
         Elmo(pair[0], None, 1)

@@ -118,6 +118,8 @@ def test_failed_file_leaves_no_trace(embedder: ElmoEmbedder, tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
-def test_default_model_is_not_downloaded() -> None:
-    with pytest.raises(FileError, match="download options and weights first"):
+def test_the_default_is_the_original_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMOKIT_OFFLINE", "1")
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path))
+    with pytest.raises(FileError, match=r"2x4096_512_2048cnn_2xhighway_options\.json.*OFFLINE"):
         ElmoEmbedder()

@@ -37,5 +37,5 @@ def test_the_box_comes_before_a_folder_of_the_same_name(
 
 
 def test_another_name_says_which_there_are(box: Path) -> None:
-    assert_refused(lambda: Elmo.from_pretrained("zz"), "no such folder", "expected 'xx',")
+    assert_refused(lambda: Elmo.from_pretrained("zz"), "no such model", "expected 'xx',")
     assert_refused(lambda: Elmo.from_pretrained("../box/yy"), "no ELMo model found")

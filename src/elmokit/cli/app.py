@@ -13,6 +13,7 @@ from .convert import convert_cli
 from .embed import embed_cli
 from .evaluate import evaluate_cli
 from .info import info_cli
+from .models import download_cli, models_cli
 from .predict import predict_cli
 from .prepare import prepare_cli
 from .pretrain import pretrain_cli
@@ -61,6 +62,8 @@ def _elmokit(
 
 app.command("embed")(embed_cli)
 app.command("info")(info_cli)
+app.command("models")(models_cli)
+app.command("download")(download_cli)
 app.command("convert")(convert_cli)
 app.command("similar")(similar_cli)
 app.command("evaluate")(evaluate_cli)

@@ -36,9 +36,7 @@ _IN_WORDS = {
     "manylangs": "ELMoForManyLangs folder",
 }
 
-Source = Annotated[
-    str, typer.Argument(metavar="SRC", help="Folder, file, .zip or Hub id of a model.")
-]
+Source = Annotated[str, typer.Argument(metavar="SRC", help="Model to convert, as for info.")]
 Target = Annotated[
     Path,
     typer.Argument(metavar="DST", help="Folder to write; or NAME.hdf5 for an official pair."),

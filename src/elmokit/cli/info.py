@@ -6,6 +6,7 @@ import shlex
 import textwrap
 from typing import Any
 
+from .models import catalogue_facts, catalogue_rows
 from .options import Json, Model, Quiet, Verbose
 from .report import reported
 from .sizes import in_bytes, in_short, in_time
@@ -16,6 +17,17 @@ def info_cli(
     model: Model, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False
 ) -> None:
     """Show what a model is: format, architecture, text, problems."""
+    from ..io.catalogue import find_model
+    from ..io.catalogue.caches import is_complete, model_folder
+
+    entry = find_model(model)
+    if entry and entry.status != "bundled" and not is_complete(model_folder(entry)):
+        published = catalogue_facts(entry)
+        if as_json:
+            print(json.dumps(published, ensure_ascii=False, indent=2))
+        else:
+            _print_table(catalogue_rows(published))
+        return
     from .describe import describe
 
     if not verbose:
@@ -26,11 +38,13 @@ def info_cli(
         print(json.dumps(facts, ensure_ascii=False, indent=2))
     else:
         _print_table(_rows(facts))
+        if command := _resume_command(facts):
+            print(f"\nTo resume:\n{command}")  # on a line of its own, for people to copy
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts in words, for a table of two columns."""
-    run = _run_rows(facts["source"], facts["run"]) if "run" in facts else []
+    run = _run_rows(facts["run"]) if "run" in facts else []
     if "format" not in facts:  # a run that has no model yet
         return [("run", facts["source"]), *run]
     parameters = facts["parameters"]
@@ -43,7 +57,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("vectors", f"{facts['dim']} values, layers 0..{facts['layers'] - 1} (0 has no context)"),
         ("parameters", f"{in_short(parameters['bilm'])} biLM{softmax}"),
         *_architecture_rows(facts["encoder"], facts["lstm"]),
-        ("tokenizer", facts["tokenizer"]),
+        ("tokenizer", facts["tokenizer"] or "not known; texts are read with regex"),
         ("normalisation", facts["normalization"] or "none"),
         ("state", f"{facts['state']}; {warm}"),
         ("engine", f"{facts['engine']}, on the CPU of this machine"),
@@ -54,7 +68,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _run_rows(source: str, run: dict[str, Any]) -> list[tuple[str, str]]:
+def _run_rows(run: dict[str, Any]) -> list[tuple[str, str]]:
     """How a pre-training run is doing."""
     done = "finished" if run["is_finished"] else f"{run['share']:.0%} done"
     left = (
@@ -83,11 +97,11 @@ def _run_rows(source: str, run: dict[str, Any]) -> list[tuple[str, str]]:
     if run["checkpoint_problem"]:
         rows.append(("warning", f"cannot be resumed: {run['checkpoint_problem']}"))
     elif not run["is_finished"]:
-        rows += _resume_rows(source, run)
+        rows.append(("resumes", _resume_point(run)))
     return rows
 
 
-def _resume_rows(source: str, run: dict[str, Any]) -> list[tuple[str, str]]:
+def _resume_point(run: dict[str, Any]) -> str:
     """Where `--resume` would really continue."""
     checkpoint = run["checkpoint"]
     where = "no checkpoint yet: it would start at step 0"
@@ -95,8 +109,15 @@ def _resume_rows(source: str, run: dict[str, Any]) -> list[tuple[str, str]]:
         where = f"from step {checkpoint['step']:,}, {in_short(checkpoint['tokens'])} tokens"
         if (later := run["step"] - checkpoint["step"]) > 0:
             where += f"; the {later:,} steps after it would be repeated"
-    command = shlex.join(["elmokit", "pretrain", run["corpus"], "-o", source, "--resume"])
-    return [("resumes", where), ("to resume", command)]
+    return where
+
+
+def _resume_command(facts: dict[str, Any]) -> str | None:
+    """The command that continues an unfinished run."""
+    run = facts.get("run")
+    if run is None or run["is_finished"] or run["checkpoint_problem"]:
+        return None
+    return shlex.join(["elmokit", "pretrain", run["corpus"], "-o", facts["source"], "--resume"])
 
 
 def _architecture_rows(encoder: dict[str, Any], lstm: dict[str, Any]) -> list[tuple[str, str]]:

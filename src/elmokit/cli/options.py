@@ -8,8 +8,8 @@ Model: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="Name of a model in the box, or folder, file, .zip or Hub id of one, in any "
-        "published format.",
+        help="Name of a bundled or published model (elmokit models lists them), or folder, file, "
+        "archive, address or Hub id of one in any published format.",
     ),
 ]
 Tokenizer: TypeAlias = Annotated[

@@ -151,7 +151,7 @@ def config_from_options(options: Mapping[str, Any], where: str) -> ElmoConfig:
         encoder = EncoderConfig(
             char_cnn=char_cnn, projected=char_cnn.num_filters != lstm.projection_dim
         )
-        return ElmoConfig(encoder=encoder, lstm=lstm, tokenizer="regex")
+        return ElmoConfig(encoder=encoder, lstm=lstm, tokenizer=None)
     except ConfigError as e:
         raise FormatError(f"{where}: {e}") from e
 

@@ -2,18 +2,20 @@
 
 import fnmatch
 import logging
-import shutil
 import tempfile
-import zipfile
-from collections.abc import Callable, Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 from ..builtin import builtin_folder, builtin_names
 from ..errors import MAX_VALUE, FileError, FormatError, shortened
-from .arrays import ZIP_ERRORS
+from .archive import ARCHIVES, is_archive, unpack_model
+from .catalogue.caches import SOURCE
+from .catalogue.entries import close_names, find_model
+from .catalogue.install import fetch_address, install, is_address
 from .checkpoint import Checkpoint
-from .files import MAX_JSON_BYTES, MAX_WORDS_BYTES, check_readable, list_folder, unreadable
-from .hub import MODEL_FILES, download, looks_like_hub_id
+from .files import check_readable, is_there, json_field, list_folder, read_json, unreadable
+from .hub import download, looks_like_hub_id
 from .manylangs import read_manylangs
 from .native import read_native
 from .official import SOFTMAX, TOKENS, WEIGHTS, hdf5_files, kind_of_hdf5, read_official
@@ -22,21 +24,20 @@ from .tf_hub import is_tf_hub, read_tf_hub
 
 log = logging.getLogger(__name__)
 
-MAX_UNZIPPED_BYTES, MAX_RATIO = 16 * 2**30, 100
-"""Bytes of an unpacked .zip: in all, and for each of its own."""
-
 EXPECTED = (
     "an elmokit folder (config.json + model.safetensors), an official pair (options.json + *.hdf5),"
     " a TensorFlow checkpoint (*.index + options.json), a TensorFlow Hub module"
     " (variables/variables.index), an ELMoForManyLangs folder (encoder.pkl +"
-    " token_embedder.pkl), or a .zip of one of these"
+    " token_embedder.pkl), or an archive of one of these"
 )
 
 
 def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoint:
-    """The model at `source`: the name of one in the box, a folder, a file, a .zip, or a Hub id."""
+    """The model at `source`: a name, a folder, a file, an archive, an address, or a Hub id."""
     path = model_path(source, revision)
     checkpoint = _read_folder(path) if path.is_dir() else _read_file(path)
+    if path.is_dir() and is_there(path / SOURCE):
+        _apply_source(checkpoint, path / SOURCE)
     log.info("%s: %s", source, checkpoint.format)
     for note in checkpoint.notes:
         log.warning("%s: %s", source, note)
@@ -44,20 +45,45 @@ def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoi
 
 
 def model_path(source: str | Path, revision: str | None = None) -> Path:
-    """Where the files of a model are; those of a Hub model are downloaded."""
+    """Where the files of a model are; published models and Hub models are downloaded."""
     local = _local_path(source)
     boxed = builtin_folder(source) if isinstance(source, str) else None
+    entry = find_model(source) if isinstance(source, str) else None
+    if local is not None and (boxed or entry):
+        kind = "bundled" if boxed else "published"
+        log.warning("%s is the %s model; for the folder, say ./%s", source, kind, source)
     if boxed is not None:
-        if local is not None:
-            log.warning("%s is the model in the box; for the folder, say ./%s", source, source)
         return boxed
+    if entry is not None:
+        return install(entry)
     if local is not None:
         return local
+    if isinstance(source, str) and is_address(source):
+        return fetch_address(source)
     if looks_like_hub_id(str(source)):
         return download(str(source), revision)
-    names = "".join(f"{name!r}, " for name in builtin_names())
     name = shortened(str(source), MAX_VALUE)
-    raise FileError(f"{name}: no such folder or file; expected {names}{EXPECTED}")
+    if close := close_names(str(source)[:MAX_VALUE]):
+        raise FileError(
+            f"{name}: no such model, folder or file; did you mean {' or '.join(close)}? "
+            "(elmokit models lists the published ones)"
+        )
+    names = "".join(f"{name!r}, " for name in builtin_names())
+    raise FileError(
+        f"{name}: no such model, folder or file; expected {names}the name of a published model "
+        f"(elmokit models), {EXPECTED}"
+    )
+
+
+def _apply_source(checkpoint: Checkpoint, path: Path) -> None:
+    """What `elmokit download` knew about a model and its files do not say."""
+    source = read_json(path)
+    tokenizer = json_field(source, "tokenizer", str, type(None), where=str(path), default=None)
+    note = json_field(source, "note", str, where=str(path), default="")
+    checkpoint.config = replace(checkpoint.config, tokenizer=tokenizer)
+    if note:
+        name = json_field(source, "name", str, where=str(path))
+        checkpoint.notes.append(f"{name} {note}")
 
 
 def _local_path(source: str | Path) -> Path | None:
@@ -125,8 +151,8 @@ def _read_official_folder(folder: Path, weights: Path | None = None) -> Checkpoi
 
 def _read_file(path: Path) -> Checkpoint:
     check_readable(path)
-    if path.suffix == ".zip":
-        return _read_zip(path)
+    if is_archive(path):
+        return _read_archive(path)
     if path.suffix in (".hdf5", ".h5"):
         return _read_official_folder(path.parent, weights=path)
     if path.suffix == ".index":
@@ -142,84 +168,15 @@ def _read_file(path: Path) -> Checkpoint:
     raise FormatError(f"{path}: not a file of a model; expected {EXPECTED}")
 
 
-def _read_zip(path: Path) -> Checkpoint:
-    """The model in a .zip, unpacked to a temporary folder (no path of the archive is used)."""
+def _read_archive(path: Path) -> Checkpoint:
+    """The model in an archive, unpacked to a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            with zipfile.ZipFile(path) as archive:
-                _unpack(archive, _members(archive, path), Path(folder), path)
+            unpack_model(path, Path(folder))
             checkpoint = _read_folder(Path(folder))
         except FileError as e:
             raise FileError(str(e).replace(str(folder), str(path))) from e
         except FormatError as e:
             raise FormatError(str(e).replace(str(folder), str(path))) from e
-        except ZIP_ERRORS as e:
-            reason = f"{type(e).__name__}: {e!s:.80}"
-            raise FormatError(f"{path} is not a readable .zip ({reason}); download it again") from e
-    checkpoint.format += " in a .zip"
+    checkpoint.format += f" in a {next(end for end in ARCHIVES if path.name.endswith(end))}"
     return checkpoint
-
-
-def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
-    """The files of the one model in an archive, by the names under which they are unpacked."""
-    marks = ("options.json", "encoder.pkl", "model.safetensors")
-    files = {PurePosixPath(i.filename): i for i in archive.infolist() if not i.is_dir()}
-    models = {name.parent for name in files if name.name.endswith(marks) and name.name[0] != "."}
-    models |= {n.parent.parent for n in files if n.parts[-2:] == ("variables", "variables.index")}
-    if len(models) != 1:
-        raise FormatError(f"{path}: expected one model in the archive, found {len(models)}")
-    (model,) = models
-    found: dict[str, zipfile.ZipInfo] = {}
-    for name, info in files.items():
-        is_ours = any(fnmatch.fnmatchcase(name.name, pattern) for pattern in MODEL_FILES)
-        if is_ours and name.name[0] != "." and name.parent == model:
-            found[name.name] = info
-        elif is_ours and name.parent == model / "variables" and name.name.startswith("variables."):
-            found[f"variables/{name.name}"] = info
-    _check_sizes(found, path)
-    return found
-
-
-def _check_sizes(members: Mapping[str, zipfile.ZipInfo], path: Path) -> None:
-    """Refuse what would fill the disk or the memory, by the sizes that the archive declares."""
-    for name, info in members.items():
-        limit = {".json": MAX_JSON_BYTES, ".txt": MAX_WORDS_BYTES, ".dic": MAX_WORDS_BYTES}.get(
-            PurePosixPath(name).suffix, MAX_UNZIPPED_BYTES
-        )
-        if info.file_size > limit:
-            raise FormatError(
-                f"{path}: {shortened(name, MAX_VALUE)} has {info.file_size:,} bytes when unpacked; "
-                f"expected at most {limit:,}"
-            )
-    total = sum(info.file_size for info in members.values())
-    # Weights hardly compress: an archive that does holds something else.
-    limit = min(MAX_UNZIPPED_BYTES, MAX_RATIO * path.stat().st_size)
-    if total > limit:
-        raise FormatError(
-            f"{path}: {total:,} bytes when unpacked; expected at most {limit:,} of a model"
-        )
-
-
-def _unpack(
-    archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], folder: Path, path: Path
-) -> None:
-    total = sum(info.file_size for info in members.values())
-    if total > shutil.disk_usage(folder).free:
-        raise FileError(
-            f"{path} cannot be unpacked: it needs {total / 1e6:,.1f} MB in {folder.parent}; free "
-            "some space, or set TMPDIR to a folder on another disk"
-        )
-    for name, info in members.items():
-        target = folder / name
-        target.parent.mkdir(exist_ok=True)
-        left = info.file_size
-        with archive.open(info) as packed, target.open("wb") as unpacked:
-            while block := packed.read(1 << 20):
-                left -= len(block)
-                if left < 0:
-                    raise FormatError(f"{path}: {name} is larger than the archive says")
-                try:
-                    unpacked.write(block)
-                except OSError as e:
-                    reason = e.strerror or e
-                    raise FileError(f"{path} cannot be unpacked: {reason} (TMPDIR)") from e

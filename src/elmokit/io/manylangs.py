@@ -233,6 +233,7 @@ def _config(settings: dict[str, Any], source: Mapping[str, Tensor], folder: Path
                 proj_clip=setting("encoder.proj_clip", *_NUMBER, default=_CLIP),
                 forget_bias=0.0,
             ),
+            tokenizer=None,
         )
     except FormatError:
         raise

@@ -91,7 +91,7 @@ def config_from_shapes(shapes: Mapping[str, tuple[int, ...]], where: str) -> Elm
             max_characters=50,
         )
         encoder = EncoderConfig(char_cnn=char_cnn, projected="CNN_proj/W_proj" in shapes)
-        return ElmoConfig(encoder=encoder, lstm=lstm, tokenizer="regex")
+        return ElmoConfig(encoder=encoder, lstm=lstm, tokenizer=None)
     except ConfigError as e:
         raise FormatError(f"{where}: {e}") from e
 

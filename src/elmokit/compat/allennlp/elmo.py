@@ -23,11 +23,11 @@ class ElmoOutput(TypedDict):
 class Elmo(nn.Module):
     """ELMo for a task model, with AllenNLP's signature, numbers, parameters and state dict.
 
-    Files have to be local. docs/compat.md lists the other differences.
+    docs/compat.md lists the differences.
 
     Args:
-        options_file: The `options.json`.
-        weight_file: The HDF5 weights.
+        options_file: The `options.json`, or its address.
+        weight_file: The HDF5 weights, or their address.
         num_output_representations: Mixes to learn: `scalar_mix_0`, `scalar_mix_1` …
         requires_grad: Whether the biLM is trained, too.
         do_layer_norm: Normalise each layer over the whole batch before mixing.

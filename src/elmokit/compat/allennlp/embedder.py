@@ -22,6 +22,12 @@ from .ids import ELMoTokenCharactersIndexer, batch_to_ids
 
 log = logging.getLogger(__name__)
 
+_DEFAULT_FOLDER = (
+    "https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway/"
+    "elmo_2x4096_512_2048cnn_2xhighway_"
+)
+DEFAULT_OPTIONS_FILE = f"{_DEFAULT_FOLDER}options.json"
+DEFAULT_WEIGHT_FILE = f"{_DEFAULT_FOLDER}weights.hdf5"
 DEFAULT_BATCH_SIZE = 64
 
 OutputFormat: TypeAlias = Literal["all", "top", "average"]
@@ -35,15 +41,15 @@ class ElmoEmbedder:
     `reset_states()` forgets it. `elmokit.Elmo.embed(..., layers="all")` does not depend on it.
 
     Args:
-        options_file: The `options.json`; AllenNLP's default was a download, here there is none.
-        weight_file: The HDF5 weights.
+        options_file: The `options.json` or its address; the original English model by default.
+        weight_file: The HDF5 weights or their address.
         cuda_device: Number of the GPU; -1 for the CPU.
     """
 
     def __init__(
         self,
-        options_file: str | Path | None = None,
-        weight_file: str | Path | None = None,
+        options_file: str | Path = DEFAULT_OPTIONS_FILE,
+        weight_file: str | Path = DEFAULT_WEIGHT_FILE,
         cuda_device: int = -1,
     ) -> None:
         self.indexer = ELMoTokenCharactersIndexer()

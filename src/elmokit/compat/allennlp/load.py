@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import FileError
+from ...io.catalogue.install import local_copy
 from ...io.official import read_official
 from ...model import Elmo as Model
 from ...nn import BiLm
@@ -28,10 +29,7 @@ def load_bilm(
 
 
 def local_file(file: str | Path | None, name: str) -> Path:
-    """The path, or an error for an address."""
-    if file is None or re.match(r"(?:https?|s3|hf)://", str(file)):
-        raise FileError(
-            f"{name}={file and str(file)!r}: expected a file on this machine; AllenNLP "
-            "downloaded it, here download options and weights first and give their paths"
-        )
-    return Path(file).expanduser()
+    """The path; the file at an address is downloaded once, as AllenNLP does."""
+    if file is None:
+        raise FileError(f"{name}=None: expected a file or its address")
+    return local_copy(file)

@@ -1,0 +1,262 @@
+"""A published model in a folder: from the cache, from another program's cache, or downloaded."""
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from ...errors import ConfigError, FileError, FormatError, quoted
+from ..archive import unpack_model
+from ..files import check_readable, is_there, list_folder, whole_folder, write_errors
+from ..output import check_output_folder
+from .caches import (
+    SOURCE,
+    cache_folder,
+    check_recorded_hash,
+    copies,
+    describe_source,
+    is_complete,
+    is_offline,
+    lock,
+    model_folder,
+    module_copies,
+)
+from .entries import ModelEntry, ModelFile, close_names, find_file, find_model
+from .fetch import fetch, forget, hash_file, wrong_contents
+
+log = logging.getLogger(__name__)
+
+
+def download_model(
+    name: str,
+    folder: str | Path | None = None,
+    *,
+    unverified: bool = False,
+    force: bool = False,
+) -> Path:
+    """The folder of a published model, downloaded unless it is there already.
+
+    Args:
+        name: A name from `list_models()`.
+        folder: Where to put it; by default the cache, from where `Elmo.from_pretrained(name)`
+            loads it.
+        unverified: Try a model even if nobody has checked its address.
+        force: Replace a model that was downloaded to `folder` before.
+    """
+    entry = find_model(name)
+    if entry is None:
+        close = close_names(name)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise ConfigError(f"{quoted(name)} is not a published model{hint} (see: elmokit models)")
+    if entry.status == "bundled":
+        raise ConfigError(f"{entry.name} is a bundled model: there is nothing to download")
+    if folder is None:
+        return install(entry, unverified=unverified)
+    is_ours = is_there(Path(folder) / SOURCE)
+    target = check_output_folder(folder, "downloaded model", is_ours=is_ours, force=force)
+    _check_status(entry, unverified)
+    with lock(entry.name, target):
+        _assemble(entry, target)
+    return target
+
+
+def install(entry: ModelEntry, *, unverified: bool = False) -> Path:
+    """The folder of a model in the cache, complete."""
+    folder = model_folder(entry)
+    if is_complete(folder):
+        return folder
+    if entry.status == "manual" and folder.is_dir() and list_folder(folder):
+        return folder  # put there by hand
+    _check_status(entry, unverified)
+    with lock(entry.name, folder):
+        if not is_complete(folder):
+            _assemble(entry, folder)
+    return folder
+
+
+def fetch_address(url: str) -> Path:
+    """The file at an address, through the cache; of a published model with all that is known of it.
+
+    `s3://` and `hf://` addresses are those that AllenNLP accepts.
+    """
+    url = _web_address(url)
+    found = find_file(url)
+    name = PurePosixPath(urlsplit(url).path).name or "file"
+    file = ModelFile(name=name, urls=(url,))
+    if found is not None:
+        entry, file = found
+        if is_complete(folder := model_folder(entry)) and (folder / file.name).is_file():
+            return folder / file.name
+        if url != file.urls[0]:  # the address that the script names first, then the others
+            file = replace(file, urls=(url, *(other for other in file.urls if other != url)))
+    key = hashlib.sha256(url.encode()).hexdigest()[:16]
+    place = cache_folder() / "files" / key / file.name
+    if is_there(place):
+        check_readable(place)
+        return place
+    with lock(key, place):
+        if not is_there(place):
+            _move(_obtain(file, file.urls, place, url).path, place)
+    return place
+
+
+def local_copy(source: str | Path) -> Path:
+    """A path as it is; the file at an address through the cache."""
+    return fetch_address(str(source)) if is_address(source) else Path(source).expanduser()
+
+
+def is_address(source: object) -> bool:
+    """Whether a source is an address rather than a path."""
+    return re.match(r"(?:https?|s3|hf)://", str(source)) is not None
+
+
+def _web_address(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    if scheme == "s3":
+        bucket, _, key = rest.partition("/")
+        return f"https://{bucket}.s3.amazonaws.com/{key}"
+    if scheme == "hf":
+        owner, name, file = (*rest.split("/", 2), "", "")[:3]
+        if not file:
+            raise ConfigError(f"{quoted(url)}: expected hf://OWNER/NAME/FILE")
+        return f"https://huggingface.co/{owner}/{name}/resolve/main/{file}"
+    return url
+
+
+def _check_status(entry: ModelEntry, unverified: bool) -> None:
+    """Refuse a model that cannot be had or that nobody has checked."""
+    if entry.status == "listed" or (entry.status == "unverified" and unverified):
+        return
+    what = f"{entry.name}: {entry.reason}"
+    address = entry.files[0].urls[0]
+    if entry.status == "unverified":
+        raise FileError(
+            f"{what}; to try it anyway: elmokit download {entry.name} --unverified (from {address})"
+        )
+    if entry.status == "manual":
+        raise FileError(
+            f"{what}. Fetch {address} in a browser and put the files into {model_folder(entry)}"
+        )
+    raise FileError(what)
+
+
+def _assemble(entry: ModelEntry, folder: Path) -> None:
+    """Fill `folder` with the files of a model; it holds all of them afterwards, or is unchanged."""
+    with whole_folder(folder) as temporary:
+        found: dict[str, dict[str, object]] = {}
+        for module in module_copies(entry):
+            log.info("%s: found in TensorFlow Hub's cache, %s", entry.name, module)
+            shutil.copytree(module / "variables", temporary / "variables")
+            break
+        else:
+            for file in entry.files:
+                found[file.name] = _add(entry, file, folder, temporary)
+        unpacked = sorted(path for path in temporary.rglob("*") if path.is_file())
+        files = {
+            path.relative_to(temporary).as_posix(): {"size": path.stat().st_size}
+            for path in unpacked
+        }
+        text = describe_source(entry, files, found)
+        (temporary / SOURCE).write_text(text, encoding="utf-8")
+
+
+def _add(entry: ModelEntry, file: ModelFile, folder: Path, temporary: Path) -> dict[str, object]:
+    """Put a file of a model, or what its archive holds, into `temporary`."""
+    what = f"{entry.name}/{file.name}"
+    urls: Sequence[str] = file.urls
+    if mirror := os.environ.get("ELMOKIT_MIRROR"):
+        urls = (f"{mirror.rstrip('/')}/{entry.name}/{file.name}",)
+    path, url, sha256 = _obtain(file, urls, folder / file.name, what)
+    try:
+        if file.is_archive:
+            unpack_model(path, temporary)
+        else:
+            _link(path, temporary / file.name)
+    except FormatError as e:
+        name = what if _is_part(path) else str(path)
+        raise FormatError(str(e).replace(str(path), name)) from e
+    finally:
+        if _is_part(path):
+            forget(path)
+    return {"sha256": sha256, "url": url}
+
+
+class _Copy(NamedTuple):
+    """A checked copy of a file, where it comes from, and its hash."""
+
+    path: Path
+    source: str
+    sha256: str
+
+
+def _obtain(file: ModelFile, urls: Sequence[str], by_hand: Path, what: str) -> _Copy:
+    """A checked copy of a file, from this machine or else from the network."""
+    for place in (by_hand, *copies(file)):
+        if is_there(place) and place.is_file():
+            problem = wrong_contents(place, file)
+            if problem is None:
+                sha256 = _checked_hash(place, file, what)
+                log.info("%s: found as %s", what, place)
+                return _Copy(place, str(place), sha256)
+            if place == by_hand:
+                raise FileError(f"{place}: {problem}; remove the file")
+    if is_offline():
+        raise FileError(f"{what} is not in the cache, and ELMOKIT_OFFLINE is set")
+    try:
+        part, url = fetch(file, urls, _parts(), what)
+    except FileError as e:
+        if str(cache_folder()) in str(e):  # no room, or no permission
+            raise
+        raise FileError(
+            f"{what} could not be downloaded; fetch {urls[0]} by hand and put it into "
+            f"{by_hand.parent} ({e})"
+        ) from e
+    try:
+        return _Copy(part, url, _checked_hash(part, file, what))
+    except FileError:
+        forget(part)
+        raise
+
+
+def _checked_hash(path: Path, file: ModelFile, what: str) -> str:
+    """The SHA-256 of a file, compared with the recorded one where none is published."""
+    sha256 = file.sha256 or hash_file(path, "sha256")["sha256"]
+    if not (file.sha256 or file.sha1 or file.md5):
+        check_recorded_hash(what, sha256, what)
+    return sha256
+
+
+def _parts() -> Path:
+    """Where downloads under way are."""
+    return cache_folder() / "parts"
+
+
+def _is_part(path: Path) -> bool:
+    return path.parent == _parts()
+
+
+def _link(path: Path, target: Path) -> None:
+    """`target` as another name of the same file, or as a copy on another disk."""
+    with write_errors(target):
+        try:
+            os.link(path.resolve(), target)
+        except OSError:
+            shutil.copyfile(path, target)
+
+
+def _move(path: Path, target: Path) -> None:
+    with write_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.partial")
+        partial.unlink(missing_ok=True)
+    _link(path, partial)
+    with write_errors(target):
+        os.replace(partial, target)
+    if _is_part(path):
+        forget(path)
