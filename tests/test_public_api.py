@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import fields
+from pathlib import Path
 
 import elmokit
 from elmokit import Elmo, ScalarMix, model
@@ -14,19 +15,24 @@ def parameters(function: object) -> list[str]:
 def test_exported_names() -> None:
     assert sorted(elmokit.__all__) == [
         "BiLm", "BiLmOutput", "Corpus", "Elmo", "ElmoConfig", "ElmoError", "PrepareConfig",
-        "PretrainConfig", "ScalarMix", "__version__", "load_task", "prepare", "pretrain",
-        "train_task",
+        "PretrainConfig", "ScalarMix", "__version__", "download_model", "list_models", "load_task",
+        "prepare", "pretrain", "train_task",
     ]  # fmt: skip
     assert all(hasattr(elmokit, name) for name in elmokit.__all__)
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    # `make test` runs on the installed wheel, so this file is shipped.
+    assert (Path(elmokit.__file__).parent / "py.typed").is_file()
 
 
 def test_public_methods_of_elmo() -> None:
     inherited = {name for name in dir(elmokit.BiLm.__base__)}
     own = sorted(n for n in dir(Elmo) if not n.startswith("_") and n not in inherited)
     assert own == [
-        "add_mix", "clear_cache", "device", "dim", "dtype", "embed", "embed_stream", "encode",
-        "engine", "from_checkpoint",
-        "from_files", "from_pretrained", "indexer", "num_layers", "perplexity", "push_to_hub",
+        "add_mix", "annotate", "clear_cache", "device", "dim", "dtype", "embed", "embed_stream",
+        "encode", "engine", "from_checkpoint", "from_files", "from_pretrained", "indexer",
+        "num_layers", "perplexity", "push_to_hub",
         "reset_state", "save_pretrained", "score", "score_stream", "similarity", "substitutes",
         "to_checkpoint", "token_vectors", "tokenize", "tokenize_with_offsets", "warm_up",
     ]  # fmt: skip
@@ -42,6 +48,7 @@ def test_signatures() -> None:
     assert parameters(Elmo.embed) == [
         "self", "inputs", "layers", "direction", "batch_size", "show_progress_bar",
     ]  # fmt: skip
+    assert parameters(Elmo.annotate) == ["self", "inputs", "layers", "batch_size"]
     assert parameters(Elmo.embed_stream) == ["self", "inputs", "layers", "direction", "batch_size"]
     assert parameters(Elmo.encode) == [
         "self", "inputs", "layers", "pooling", "normalize_embeddings", "batch_size",
@@ -55,6 +62,7 @@ def test_signatures() -> None:
 
 
 def test_fields_of_results() -> None:
+    assert [f.name for f in fields(model.Sentence)] == ["text", "tokens", "offsets", "vectors"]
     scores = [f.name for f in fields(model.SentenceScore)]
     assert scores == [
         "forward", "backward", "num_tokens", "num_unknown", "forward_tokens", "backward_tokens",

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from .data.corpus import Corpus as Corpus
     from .data.prepare import prepare as prepare
     from .errors import ElmoError as ElmoError
+    from .io.catalogue import download_model as download_model
+    from .io.catalogue import list_models as list_models
     from .model import Elmo as Elmo
     from .nn import BiLm as BiLm
     from .nn import BiLmOutput as BiLmOutput
@@ -31,6 +33,8 @@ _EXPORTS = {
     "PrepareConfig": "data.config",
     "PretrainConfig": "train.config",
     "ScalarMix": "nn",
+    "download_model": "io.catalogue",
+    "list_models": "io.catalogue",
     "load_task": "tasks.load",
     "prepare": "data.prepare",
     "pretrain": "train.run",

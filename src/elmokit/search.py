@@ -14,7 +14,7 @@ from .model import Elmo
 from .pooling import normalise
 from .text.groups import grouped
 from .text.marked import parse_marked
-from .text.reader import Sentence, check_sentence
+from .text.reader import TextOrTokens, check_sentence
 
 WINDOW_LINES, WINDOW_TOKENS = 1000, 16384
 """Sentences and tokens that are embedded together."""
@@ -43,7 +43,7 @@ class Match:
 
 def nearest(
     elmo: Elmo,
-    sentences: Iterable[Sentence],
+    sentences: Iterable[TextOrTokens],
     query: str,
     k: int = 10,
     layer: Layers = "top",
@@ -88,7 +88,7 @@ def parse_query(elmo: Elmo, query: str) -> tuple[list[str], int]:
 class _Candidates:
     """The sentences that can hold a match, with their vectors; counts the tokens of all."""
 
-    def __init__(self, elmo: Elmo, sentences: Iterable[Sentence], word: str | None) -> None:
+    def __init__(self, elmo: Elmo, sentences: Iterable[TextOrTokens], word: str | None) -> None:
         self.elmo = elmo
         self.sentences = sentences
         self.carries = elmo.config.state == "carry"

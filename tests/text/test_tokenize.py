@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmokit.errors import ConfigError, MissingExtra
+from elmokit.errors import ConfigError, InputError, MissingExtra
 from elmokit.text.normalize import normalize
-from elmokit.text.tokenize import Token, Tokenizer, load_tokenizer, tokenize, words
+from elmokit.text.tokenize import (
+    Token,
+    Tokenizer,
+    TokenizerFunction,
+    load_tokenizer,
+    tokenize,
+    words,
+)
 
 needs_spacy = pytest.mark.skipif(
     importlib.util.find_spec("spacy") is None, reason="spaCy is not installed"
@@ -176,7 +183,7 @@ def _seconds(unit: str, length: int) -> float:
 
 @pytest.mark.parametrize("name", ["", "Regex", "moses", "spacy:", "regex:en"])
 def test_unknown_name_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"'regex', 'whitespace', 'kiwi', 'spacy'"):
+    with pytest.raises(ConfigError, match=r"'regex', 'whitespace', 'characters', 'kiwi', 'spacy'"):
         load_tokenizer(name)
 
 
@@ -285,3 +292,39 @@ def test_spacy_tokenizer_survives_pickling() -> None:
 def test_unknown_spacy_language_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="spacy:qq"):
         load_tokenizer("spacy:qq")
+
+
+def test_characters_are_tokens() -> None:
+    tokenizer = load_tokenizer("characters")
+    assert tokenizer.words("SE Q\n") == ["S", "E", "Q"]
+    assert [(t.start, t.end) for t in tokenizer.tokens("SE Q")] == [(0, 1), (1, 2), (3, 4)]
+
+
+def test_a_function_is_a_tokenizer() -> None:
+    tokenizer = load_tokenizer(lambda text: text.lower().split("|"))
+    assert tokenizer.words("Viet Nam|is") == ["viet nam", "is"]
+    same = load_tokenizer(lambda text: text.split("|"))
+    assert same.tokens("a|b|a") == [Token("a", 0, 1), Token("b", 2, 3), Token("a", 4, 5)]
+    with_offsets = load_tokenizer(lambda text: [("be", 0, 2), Token("ing", 2, 2)])
+    assert with_offsets.words("is") == ["be", "ing"]
+    assert with_offsets.tokens("is") == [Token("be", 0, 2), Token("ing", 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda text: text, "returned str"),
+        (lambda text: 3, "returned int"),
+        (lambda text: [3], "a token 3"),
+        (lambda text: ["no"], "'no', which does not occur"),
+        (lambda text: [("a", 0, 9)], r"outside of the text of 1 characters"),
+    ],
+)
+def test_what_a_function_may_return(function: TokenizerFunction, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_tokenizer(function).tokens("x")
+
+
+def test_what_is_no_function_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a name or a function"):
+        load_tokenizer(3)  # type: ignore[arg-type]

@@ -8,3 +8,4 @@ from ..engine.likelihood import SentenceScore as SentenceScore
 from .elmo import Elmo as Elmo
 from .language import Substitute as Substitute
 from .language import Substitutes as Substitutes
+from .sentence import Sentence as Sentence

@@ -21,8 +21,8 @@ from ..engine import (
 from ..errors import ConfigError, InputError
 from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
 from ..text.index import TokenIndexer
-from ..text.reader import Reader, Sentence, as_sentences, check_sentence
-from ..text.tokenize import Token
+from ..text.reader import Reader, TextOrTokens, as_sentences, check_sentence
+from ..text.tokenize import Token, words
 from ..text.vocab import Vocab
 from ..text.warmup import WARM_UP_SENTENCES
 
@@ -128,7 +128,7 @@ class ElmoCore(nn.Module):
             if self._has_built_in_state():
                 self.warm_h = self.warm_c = self._built_in = None
 
-    def tokenize(self, inputs: Sentence | Iterable[Sentence]) -> list[list[str]]:
+    def tokenize(self, inputs: TextOrTokens | Iterable[TextOrTokens]) -> list[list[str]]:
         """The tokens of each sentence, as the model will read them."""
         return [self.reader.tokens(sentence) for sentence in as_sentences(inputs)]
 
@@ -136,7 +136,7 @@ class ElmoCore(nn.Module):
         """The tokens of each text, with their places in it: `text[token.start:token.end]`."""
         return [self.reader.spans(text) for text in ([texts] if isinstance(texts, str) else texts)]
 
-    def forward(self, inputs: Sentence | Iterable[Sentence]) -> BiLmOutput:
+    def forward(self, inputs: TextOrTokens | Iterable[TextOrTokens]) -> BiLmOutput:
         """All layers of a batch of sentences, as tensors for a task model.
 
         Returns:
@@ -179,7 +179,7 @@ class ElmoCore(nn.Module):
         """Forget what `state="carry"` carried."""
         self._carried = None
 
-    def warm_up(self, inputs: Iterable[Sentence]) -> None:
+    def warm_up(self, inputs: Iterable[TextOrTokens]) -> None:
         """Compute the state of `state="warm"` from a text; it is saved with the model.
 
         It is the mean of the states in which the sentences end when they are read in turn, each
@@ -216,7 +216,11 @@ class ElmoCore(nn.Module):
             self.warm_h = self.warm_c = None
         if self.warm_h is None or self.warm_c is None:
             log.info("no warm state is stored; computing it from the built-in sentences")
-            self.warm_up(WARM_UP_SENTENCES)
+            reader = self.reader
+            self.warm_up(
+                words(reader.tokenizer, sentence, reader.normalization)
+                for sentence in WARM_UP_SENTENCES
+            )
             assert self.warm_h is not None
             self._built_in = (mark(), self.warm_h, self.warm_h._version)
         assert self.warm_h is not None and self.warm_c is not None

@@ -13,7 +13,7 @@ from ..errors import ConfigError, InputError, quoted
 from ..text.batch import batches
 from ..text.groups import grouped
 from ..text.marked import parse_marked
-from ..text.reader import Sentence, as_sentences, check_iterable, check_sentence
+from ..text.reader import TextOrTokens, as_sentences, check_iterable, check_sentence
 from ..text.vocab import BOS, EOS, UNK, Vocab
 from .limits import MAX_BATCH_TOKENS, check_batch_size
 from .pretrained import PretrainedElmo
@@ -59,11 +59,11 @@ class LanguageElmo(PretrainedElmo):
 
     @overload
     def score(
-        self, inputs: Iterable[Sentence], *, batch_size: int = 128
+        self, inputs: Iterable[TextOrTokens], *, batch_size: int = 128
     ) -> list[SentenceScore]: ...
 
     def score(
-        self, inputs: Sentence | Iterable[Sentence], *, batch_size: int = 128
+        self, inputs: TextOrTokens | Iterable[TextOrTokens], *, batch_size: int = 128
     ) -> SentenceScore | list[SentenceScore]:
         """How likely each sentence is, as sums of natural log probabilities.
 
@@ -82,7 +82,7 @@ class LanguageElmo(PretrainedElmo):
         return scores[0] if isinstance(inputs, str) else scores
 
     def score_stream(
-        self, inputs: Iterable[Sentence], *, batch_size: int = 128
+        self, inputs: Iterable[TextOrTokens], *, batch_size: int = 128
     ) -> Iterator[SentenceScore]:
         """The scores of `score`, one after the other, for inputs of any number.
 
@@ -97,7 +97,7 @@ class LanguageElmo(PretrainedElmo):
             yield from self._score(window, batch_size)
 
     def perplexity(
-        self, inputs: Iterable[Sentence], *, streams: int | None = None, batch_size: int = 128
+        self, inputs: Iterable[TextOrTokens], *, streams: int | None = None, batch_size: int = 128
     ) -> Perplexity:
         """The perplexity of a text, forward, backward and their mean; it may be of any length.
 
@@ -127,7 +127,9 @@ class LanguageElmo(PretrainedElmo):
             )
         return tally.perplexity()
 
-    def substitutes(self, text: Sentence, k: int = 10, *, index: int | None = None) -> Substitutes:
+    def substitutes(
+        self, text: TextOrTokens, k: int = 10, *, index: int | None = None
+    ) -> Substitutes:
         """The words that fit best in the place of one word of a sentence.
 
         The word itself is hidden. If the two sides are independent given the word w,
@@ -166,14 +168,14 @@ class LanguageElmo(PretrainedElmo):
             substitute(int(found[0])) if len(found) else None,
         )
 
-    def _sentences(self, inputs: Iterable[Sentence]) -> Iterator[list[str]]:
+    def _sentences(self, inputs: Iterable[TextOrTokens]) -> Iterator[list[str]]:
         """The tokens of each sentence, as they come."""
         if isinstance(inputs, str):
             raise InputError("expected many sentences; wrap a single text as [text]")
         items = enumerate(check_iterable(inputs))
         return (self.reader.tokens(check_sentence(item, i)) for i, item in items)
 
-    def _hidden(self, text: Sentence, index: int | None) -> tuple[list[str], int]:
+    def _hidden(self, text: TextOrTokens, index: int | None) -> tuple[list[str], int]:
         """The tokens of a sentence and the place of the hidden one."""
         if index is None:
             if isinstance(text, str):

@@ -1,23 +1,30 @@
 """How an `Elmo` comes from files and goes to them."""
 
+import logging
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, cast
 
 import torch
 
 from ..config import MixConfig, Normalization, StateMode
 from ..engine import EngineName, Precision
 from ..errors import ConfigError, quoted
+from ..io.catalogue.install import local_copy
 from ..io.checkpoint import OPTIONAL, Checkpoint
 from ..io.hub import upload
 from ..io.load import read_checkpoint
 from ..io.official import read_official
 from ..io.save import save_native
 from ..nn import ScalarMix
+from ..text.reader import Reader
+from ..text.tokenize import TokenizerFunction
+from ..text.tokenizers.function import FunctionTokenizer
 from .core import CACHE_WORDS, ElmoCore
 from .device import Device, find_device
+
+log = logging.getLogger(__name__)
 
 DType: TypeAlias = Literal["float64", "float32", "float16", "bfloat16"] | torch.dtype
 
@@ -34,7 +41,7 @@ class PretrainedElmo(ElmoCore):
         device: Device = None,
         dtype: DType = "float32",
         state: StateMode | None = None,
-        tokenizer: str | None = None,
+        tokenizer: str | TokenizerFunction | None = None,
         normalization: Normalization | Literal["as saved"] | None = "as saved",
         requires_grad: bool = False,
         engine: EngineName = "auto",
@@ -44,14 +51,17 @@ class PretrainedElmo(ElmoCore):
         """The model at `source`, whatever published format it has.
 
         Args:
-            source: A folder (ours, official HDF5 pair, TensorFlow checkpoint, ELMoForManyLangs),
-                one of its files, a .zip of it, or the id of a model on the Hugging Face Hub.
+            source: Name of a bundled model (`en`, `ko`) or of a published one, which is downloaded
+                once (`elmokit models` lists them); a folder in any published format, one of its
+                files, an archive of it, its address; or the id of a model on the Hugging Face Hub.
             revision: Version of a Hub model.
-            device: Any torch device; by default the best that is there.
+            device: Any torch device; by default CUDA where there is one, else the CPU.
             dtype: Type of the weights and of the arithmetic.
             state: Where the LSTMs start a sentence: `zero`, `warm` or `carry`; by default as the
                 model was saved, which is `zero` for all published formats.
-            tokenizer: `regex`, `whitespace`, `spacy:en`, `kiwi`; by default as saved, else regex.
+            tokenizer: `regex`, `whitespace`, `characters`, `kiwi`, `spacy:en`, or a function from a
+                text to tokens (strings, or strings with offsets). By default as saved, or else
+                `regex`, with a warning when the model is first given a text.
             normalization: Unicode form for all tokens (NFC by default), or None for none.
             requires_grad: Whether the biLM is to be trained, too.
             engine: `native` for the C kernel, `torch` for torch alone, `auto` for the best.
@@ -61,11 +71,12 @@ class PretrainedElmo(ElmoCore):
         checkpoint = read_checkpoint(source, revision)
         changes: dict[str, Any] = {"state": state, "tokenizer": tokenizer}
         changes = {name: value for name, value in changes.items() if value is not None}
+        function = _split_off_function(changes)
         if normalization != "as saved":
             changes["normalization"] = normalization
         try:
             checkpoint.config = replace(checkpoint.config, **changes)
-            return cls.from_checkpoint(
+            elmo = cls.from_checkpoint(
                 checkpoint,
                 device=device,
                 dtype=dtype,
@@ -74,6 +85,7 @@ class PretrainedElmo(ElmoCore):
                 precision=precision,
                 cache_words=cache_words,
             )
+            return elmo._with_tokenizer(function)
         except ConfigError as e:
             raise ConfigError(f"{source}: {e}") from e
 
@@ -89,7 +101,7 @@ class PretrainedElmo(ElmoCore):
         device: Device = None,
         dtype: DType = "float32",
         state: StateMode = "zero",
-        tokenizer: str = "regex",
+        tokenizer: str | TokenizerFunction | None = None,
         normalization: Normalization | None = "NFC",
         requires_grad: bool = False,
         engine: EngineName = "auto",
@@ -99,7 +111,7 @@ class PretrainedElmo(ElmoCore):
         """The model of an official pair of files: `options.json` and HDF5 weights.
 
         Args:
-            options: The options file.
+            options: The options file, or its address; likewise for the files that follow.
             weights: The HDF5 weights.
             vocab: Words, one a line, of `softmax` or of `token_embeddings`.
             softmax: HDF5 file of the softmax weights.
@@ -108,7 +120,7 @@ class PretrainedElmo(ElmoCore):
             device: As in `from_pretrained`, like all that follow.
             dtype: Type of the weights and of the arithmetic.
             state: Where the LSTMs start a sentence.
-            tokenizer: For texts that are not yet tokenised.
+            tokenizer: For texts that are not yet tokenised; None is `regex`, with a warning.
             normalization: Unicode form for all tokens.
             requires_grad: Whether the biLM is to be trained, too.
             engine: What computes.
@@ -117,12 +129,15 @@ class PretrainedElmo(ElmoCore):
         """
         paths = {"vocab": vocab, "softmax": softmax, "token_embeddings": token_embeddings}
         checkpoint = read_official(
-            Path(options), Path(weights), **{k: Path(v) if v else None for k, v in paths.items()}
+            local_copy(options),
+            local_copy(weights),
+            **{name: local_copy(path) if path else None for name, path in paths.items()},
         )
-        checkpoint.config = replace(
-            checkpoint.config, state=state, tokenizer=tokenizer, normalization=normalization
-        )
-        return cls.from_checkpoint(
+        changes: dict[str, Any] = {"state": state, "normalization": normalization}
+        changes["tokenizer"] = tokenizer
+        function = _split_off_function(changes)
+        checkpoint.config = replace(checkpoint.config, **changes)
+        elmo = cls.from_checkpoint(
             checkpoint,
             device=device,
             dtype=dtype,
@@ -131,6 +146,7 @@ class PretrainedElmo(ElmoCore):
             precision=precision,
             cache_words=cache_words,
         )
+        return elmo._with_tokenizer(function)
 
     @classmethod
     def from_checkpoint(
@@ -167,10 +183,22 @@ class PretrainedElmo(ElmoCore):
         elmo.format = checkpoint.format
         elmo.notes = checkpoint.notes
         elmo.bilm.requires_grad_(requires_grad)
-        where = find_device(device)
-        if where.type == "meta":
-            raise ConfigError("device='meta' holds no values, so there is nothing to compute with")
-        return elmo.to(device=where, dtype=_dtype(dtype)).eval()
+        where, kind = find_device(device), _dtype(dtype)
+        if where.type == "mps" and kind == torch.float64:
+            raise ConfigError(
+                "dtype='float64': MPS has no float64; expected float32 or device='cpu'"
+            )
+        if where.type != "cpu" and precision == "int8":
+            raise ConfigError(
+                f"precision='int8': runs on the CPU only; expected float32 or device='cpu', "
+                f"not {str(where)!r}"
+            )
+        return elmo.to(device=where, dtype=kind).eval()
+
+    def _with_tokenizer(self, function: TokenizerFunction | None) -> Self:
+        if function is not None:
+            self.reader = Reader(function, self.config.normalization)
+        return self
 
     def to_checkpoint(self) -> Checkpoint:
         """The model as `io` writes it: float32 on the CPU, no copies where it is that already."""
@@ -198,6 +226,11 @@ class PretrainedElmo(ElmoCore):
                 replaced.
             dtype: Type of the weights.
         """
+        if isinstance(self.reader.tokenizer, FunctionTokenizer):
+            log.warning(
+                "the tokenizer is a Python function and is not saved with the model; pass "
+                "tokenizer= again when you load it"
+            )
         save_native(self.to_checkpoint(), Path(folder), _dtype(dtype))
 
     def push_to_hub(self, repo_id: str, *, private: bool = False) -> str:
@@ -205,6 +238,15 @@ class PretrainedElmo(ElmoCore):
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
             return upload(Path(folder), repo_id, private=private)
+
+
+def _split_off_function(changes: dict[str, Any]) -> TokenizerFunction | None:
+    """Take a tokenizer that is a function out of the settings, which hold names only."""
+    tokenizer = changes.get("tokenizer")
+    if tokenizer is None or isinstance(tokenizer, str):
+        return None
+    changes["tokenizer"] = None
+    return cast(TokenizerFunction, tokenizer)
 
 
 def _dtype(dtype: DType) -> torch.dtype:

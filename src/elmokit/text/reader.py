@@ -1,14 +1,17 @@
 """What users hand over → sentences of tokens, checked once at the border."""
 
+import logging
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 from ..errors import InputError
 from .normalize import normalize
-from .tokenize import Token, load_tokenizer, tokenize, words
+from .tokenize import Token, TokenizerFunction, load_tokenizer, tokenize, words
 
-Sentence: TypeAlias = str | Sequence[str]
+log = logging.getLogger(__name__)
+
+TextOrTokens: TypeAlias = str | Sequence[str]
 """One sentence: a text to be tokenised, or its tokens."""
 
 
@@ -16,26 +19,44 @@ class Reader:
     """A tokenizer and a Unicode normalisation: how a model reads text.
 
     Args:
-        tokenizer: Name of the tokenizer for texts; tokens that are given are kept as they are.
+        tokenizer: Splits texts, by name or as a function; tokens that are given are kept as they
+            are. None if nobody knows what the model was trained with: `regex`, with a warning.
         normalization: Unicode form of every token, or None to leave text as it comes.
     """
 
-    def __init__(self, tokenizer: str = "regex", normalization: str | None = "NFC") -> None:
-        self.tokenizer = load_tokenizer(tokenizer)
+    def __init__(
+        self,
+        tokenizer: str | TokenizerFunction | None = "regex",
+        normalization: str | None = "NFC",
+    ) -> None:
+        self.tokenizer = load_tokenizer("regex" if tokenizer is None else tokenizer)
         self.normalization = normalization
+        self._is_guess = tokenizer is None
 
-    def tokens(self, sentence: Sentence) -> list[str]:
+    def tokens(self, sentence: TextOrTokens) -> list[str]:
         """The normalised tokens of one sentence."""
         if isinstance(sentence, str):
+            self._warn_of_guess()
             return words(self.tokenizer, sentence, self.normalization)
         return [normalize(token, self.normalization) for token in sentence]
 
     def spans(self, text: str) -> list[Token]:
         """The tokens of a text with their places in it."""
+        self._warn_of_guess()
         return tokenize(self.tokenizer, text, self.normalization)
 
+    def _warn_of_guess(self) -> None:
+        """Say once that the tokenizer is a guess."""
+        if self._is_guess:
+            self._is_guess = False
+            log.warning(
+                "the model does not say how its training text was tokenised; using "
+                "tokenizer='regex' (words and punctuation). Name the tokenizer to confirm or "
+                "change that, or pass lists of tokens"
+            )
 
-def as_sentences(inputs: Sentence | Iterable[Sentence]) -> list[Sentence]:
+
+def as_sentences(inputs: TextOrTokens | Iterable[TextOrTokens]) -> list[TextOrTokens]:
     """The sentences of a user's input: a text is one; a list is one a text or list of tokens."""
     if isinstance(inputs, str):
         return [inputs]
@@ -59,7 +80,7 @@ def check_iterable(inputs: object) -> Iterable[object]:
     return inputs
 
 
-def check_sentence(item: object, number: int) -> Sentence:
+def check_sentence(item: object, number: int) -> TextOrTokens:
     """`item` as a sentence, or an error that says which one is not."""
     if isinstance(item, str):
         return item
@@ -85,5 +106,5 @@ def _is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
     )
 
 
-def _is_one_word(sentence: Sentence) -> bool:
+def _is_one_word(sentence: TextOrTokens) -> bool:
     return isinstance(sentence, str) and len(sentence.split()) == 1

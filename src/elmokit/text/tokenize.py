@@ -1,27 +1,34 @@
 """Tokenizers by name, and tokens with offsets into the text as the user wrote it."""
 
-from ..errors import ConfigError
+from ..errors import ConfigError, quoted
 from .normalize import align, normalize
 from .token import Token as Token
 from .token import Tokenizer as Tokenizer
+from .tokenizers.characters import CharacterTokenizer
+from .tokenizers.function import FunctionTokenizer
+from .tokenizers.function import TokenizerFunction as TokenizerFunction
 from .tokenizers.kiwi import KiwiTokenizer
 from .tokenizers.regex import RegexTokenizer
 from .tokenizers.spacy import SpacyTokenizer
 from .tokenizers.whitespace import WhitespaceTokenizer
 
 
-def load_tokenizer(name: str = "regex") -> Tokenizer:
-    """The tokenizer called `name`.
+def load_tokenizer(tokenizer: str | TokenizerFunction = "regex") -> Tokenizer:
+    """The tokenizer with this name, or the one that a function makes.
 
     Raises:
         ConfigError: There is no such tokenizer.
         MissingExtra: It needs a package that is not installed.
     """
-    match name.split(":"):
+    if not isinstance(tokenizer, str):
+        return FunctionTokenizer(tokenizer)
+    match tokenizer.split(":"):
         case ["regex"]:
             return RegexTokenizer()
         case ["whitespace"]:
             return WhitespaceTokenizer()
+        case ["characters"]:
+            return CharacterTokenizer()
         case ["kiwi"]:
             return KiwiTokenizer()
         case ["spacy"]:
@@ -29,8 +36,8 @@ def load_tokenizer(name: str = "regex") -> Tokenizer:
         case ["spacy", language] if language:
             return SpacyTokenizer(language)
     raise ConfigError(
-        f"tokenizer={name!r}: expected 'regex', 'whitespace', 'kiwi', 'spacy' or "
-        "'spacy:LANGUAGE' such as 'spacy:en'"
+        f"tokenizer={quoted(tokenizer)}: expected 'regex', 'whitespace', 'characters', 'kiwi', "
+        "'spacy', 'spacy:LANGUAGE' such as 'spacy:en', or a function"
     )
 
 
