@@ -7,7 +7,6 @@ Korean is shown where its model is in the box, or is given.
 """
 
 import argparse
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -21,15 +20,6 @@ from elmokit.tasks.probes.homographs import nearness
 
 DATA = Path(__file__).parent / "data"
 
-GIFT = {
-    "talent": ["He has a [gift] for music.", "She had a natural [gift] for languages."],
-    "present": ["My watch was a birthday [gift].", "The ring was a wedding [gift]."],
-}
-BAE = {
-    "ship 선박": ["그는 [배]를 타고 섬으로 갔다.", "사람들은 [배]를 타고 강을 건넜다."],
-    "pear 과일": ["달고 시원한 [배]를 깎아 먹었다.", "그는 사과와 [배]를 깎아 먹었다."],
-}
-"""All with the same particle: to a model that has read this little, it matters as much."""
 MAL = ["장군은 [말]을 타고 성으로 갔다.", "그는 아무 [말]도 하지 않았다."]
 PLAY = [
     "She wrote a [play] for the theatre.",
@@ -57,22 +47,19 @@ def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
     return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
-def show_pairs(elmo: Elmo, senses: dict[str, list[str]]) -> None:
-    """Cosines of one word in its sentences, layer by layer."""
-    sentences = [sentence for group in senses.values() for sentence in group]
-    labels = [sense for sense, group in senses.items() for _ in group]
-    for label, sentence in zip(labels, sentences, strict=True):
-        print(f"    {label:<10} {sentence}")
-    vectors = occurrences(elmo, sentences)
-    print(f"\n    {'cosine, mean of the pairs':<28}{'same meaning':>14}{'other meaning':>15}")
-    for layer in range(elmo.num_layers):
-        same, other = [], []
-        for i, j in combinations(range(len(sentences)), 2):
-            (same if labels[i] == labels[j] else other).append(
-                cosine(vectors[i, layer], vectors[j, layer])
-            )
-        name = "layer 0, the word alone" if layer == 0 else f"layer {layer}, in its sentence"
-        print(f"    {name:<28}{np.mean(same):>14.2f}{np.mean(other):>15.2f}")
+def show_tutorials(models: dict[str, Elmo]) -> None:
+    """Cosines on the top layer of a word in a sentence to itself in two others."""
+    rows = (DATA / "tutorials.tsv").read_text("utf-8").splitlines()[1:]
+    for language, *sentences in (row.split("\t") for row in rows):
+        if language not in models:
+            continue
+        word, *others = occurrences(models[language], sentences)[:, -1]
+        same, other = (cosine(word, vector) for vector in others)
+        print(f"\n    {sentences[0]}")
+        print(f"      {same:.3f}  {sentences[1]}")
+        print(f"      {other:.3f}  {sentences[2]}  (another meaning)")
+        if same <= other:
+            print("             the model gets this one wrong")
 
 
 def show_nearest(elmo: Elmo, queries: list[str], lines: list[str]) -> None:
@@ -136,11 +123,8 @@ def main() -> None:
     sources = {"en": args.en, "ko": args.ko}
     models = {name: Elmo.from_pretrained(path) for name, path in sources.items() if path}
 
-    print("\nOne word, two meanings: gift\n")
-    show_pairs(models["en"], GIFT)
-    if "ko" in models:
-        print("\nThe same in Korean: 배\n")
-        show_pairs(models["ko"], BAE)
+    print("\nThe tutorials' sentences: is a word nearer to itself where it means the same?")
+    show_tutorials(models)
     print("\nWhich contexts are most alike? play, in examples/data/play.txt")
     show_nearest(models["en"], PLAY, (DATA / "play.txt").read_text("utf-8").splitlines())
     if "ko" in models:

@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {"README.md": 4, "README.ko.md": 2}
 
 
-def blocks() -> list[tuple[str, str]]:
+def blocks(page: str) -> list[tuple[str, str]]:
     """The language and the text of each code block."""
-    return re.findall(r"^```(\w*)\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```(\w*)\n(.*?)^```", text, re.M | re.S)
 
 
+@pytest.mark.parametrize("page", PAGES)
 def test_python_blocks_run_and_print_what_follows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names = {
@@ -25,7 +28,7 @@ def test_python_blocks_run_and_print_what_follows(
         "batch_of_token_lists": [["a", "b"], ["c"]],
         "task_loss": lambda features: features.sum(),
     }
-    found = blocks()
+    found = blocks(page)
     num_run = num_checked = 0
     for (language, code), (_, after) in zip(found, [*found[1:], ("", "")], strict=True):
         if language != "python":
@@ -33,22 +36,32 @@ def test_python_blocks_run_and_print_what_follows(
         printed = io.StringIO()
         scope = dict(names) if "compat" in code else names
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, README.name, "exec"), scope)
+            exec(compile(code, page, "exec"), scope)
         num_run += 1
         if printed.getvalue():
             assert printed.getvalue() == after
             num_checked += 1
-    assert num_run >= 4 and num_checked >= 1
+    assert num_run >= PAGES[page] and num_checked >= 1
 
 
-def test_commands_exist() -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_exist(page: str) -> None:
     from typer.testing import CliRunner
 
     from elmokit.cli import app
 
     commands = {
-        c.split()[1] for _, text in blocks() for c in re.findall(r"^elmokit .*", text, re.M)
+        c.split()[1] for _, text in blocks(page) for c in re.findall(r"^elmokit .*", text, re.M)
     }
-    assert {"info", "convert", "embed", "similar"} <= commands
+    assert {"info", "embed", "similar", "pretrain"} <= commands
     for command in commands:
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#\s]+)", text)
+    assert links
+    for link in links:
+        assert link.startswith("https://") or (ROOT / link).is_file(), link

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Two virtual environments with the old ELMo libraries, for benchmarks and parity checks.
+# A virtual environment for each of the old ELMo libraries, for benchmarks and parity checks.
 #
 #     benchmarks/peers/install.sh [FOLDER [PEER ...]]
 #
-# FOLDER is benchmarks/.peers by default; PEER is allennlp or simple_elmo, both by default.
-# Neither library installs on today's Python by its own requirements; what is pinned here works on
-# Python 3.11 (see the comments). Run again, it repairs what is missing and skips what is there.
+# FOLDER is benchmarks/.peers by default; PEER is allennlp, simple_elmo or manylangs, the first two
+# by default. None of them installs on today's Python by its own requirements; what is pinned here
+# works on Python 3.11 (see the comments). Run again, it repairs what is missing and skips what is there.
 # PYTHON names the interpreter (default: python3.11). Takes some minutes and 4 GB.
 set -euo pipefail
 
@@ -15,8 +15,8 @@ folder=$(cd "$folder" && pwd)
 peers=("${@:2}")
 [[ ${#peers[@]} -gt 0 ]] || peers=(allennlp simple_elmo)
 for peer in "${peers[@]}"; do
-    [[ $peer == allennlp || $peer == simple_elmo ]] || {
-        echo "unknown peer $peer: expected allennlp or simple_elmo" >&2
+    [[ $peer == allennlp || $peer == simple_elmo || $peer == manylangs ]] || {
+        echo "unknown peer $peer: expected allennlp, simple_elmo or manylangs" >&2
         exit 2
     }
 done
@@ -62,5 +62,11 @@ if make_venv simple_elmo "import simple_elmo"; then
     install simple_elmo tensorflow-cpu==2.21.* tf-keras smart_open pandas scipy scikit-learn h5py
     install simple_elmo --no-deps simple_elmo==0.9.2
     "$folder/simple_elmo/bin/python" -W ignore -c "import simple_elmo"
+fi
+if make_venv manylangs "import elmoformanylangs"; then
+    # Newer versions of overrides refuse its signatures.
+    install manylangs "$torch" numpy h5py overrides==3.1.0
+    install manylangs --no-deps elmoformanylangs==0.0.4.post2
+    "$folder/manylangs/bin/python" -W ignore -c "import elmoformanylangs"
 fi
 echo "peers are ready in $folder"
