@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -type f -not -name '*.pyc')
 
-.PHONY: demo test test-isa test-native fuzz lint format clean
+.PHONY: demo test test-long test-isa test-native fuzz wheel lint format clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.package
@@ -12,12 +12,16 @@ demo: .venv/.package
 test: .venv/.test
 	$(BIN)/python -m pytest -n 2
 
+# Further cases of the slowest tests, which do not fit into ten minutes.
+test-long: .venv/.test
+	$(BIN)/python -m pytest -n 2 -m long
+
 # The engines with each instruction set of this machine, and without the kernel.
 test-isa: .venv/.test
 	for isa in $$($(BIN)/python -c "from elmokit.engine import native; \
 	    print(*native.available(), 'none')"); do \
 	    echo "ELMOKIT_ISA=$$isa"; \
-	    ELMOKIT_ISA=$$isa $(BIN)/python -m pytest -n 2 -q -m 'not slow' \
+	    ELMOKIT_ISA=$$isa $(BIN)/python -m pytest -n 2 -q -m 'not slow and not long' \
 	        tests/engine tests/train/test_native_*.py || exit 1; \
 	done
 
@@ -29,6 +33,10 @@ test-native:
 MINUTES ?= 3
 fuzz: .venv/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --minutes $(MINUTES)
+
+# dist/: an sdist and a manylinux wheel, both tried in a new venv without a compiler.
+wheel: .venv/.wheel
+	PYTHON=$(BIN)/python scripts/wheel.sh
 
 lint: .venv/.lint
 	$(BIN)/ruff check .
@@ -61,4 +69,8 @@ clean:
 
 .venv/.lint: .venv/.test
 	$(BIN)/pip install --quiet -c constraints.txt --group lint
+	touch $@
+
+.venv/.wheel: .venv/.python pyproject.toml
+	$(BIN)/pip install --quiet -c constraints.txt --group wheel
 	touch $@
