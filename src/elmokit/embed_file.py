@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 
 from .errors import ConfigError, quoted
 from .io.files import is_there, read_lines
+from .io.output import output_path
 from .io.vectors import Entry, check_output
 from .io.vectors.blocks import Blocks, open_blocks
 from .layers import Layers
@@ -57,7 +58,7 @@ def embed_file(
         resume: Continue an interrupted run; the result is the same as without interruption.
         show_progress_bar: Show one on standard error.
     """
-    output = Path(output)
+    output = output_path(output)
     check_output(output, force)
     if resume and elmo.config.state == "carry":
         raise ConfigError("state='carry' cannot be resumed: the carried state is not kept")

@@ -193,7 +193,7 @@ def test_only_a_new_folder_or_a_run_is_written_to(
             lambda options=options: pretrain(corpus, other, short, **options), "holds other files"
         )
     assert [path.name for path in other.iterdir()] == ["config.json"]
-    assert_refused(lambda: pretrain(corpus, "", short), "empty", "-o")
+    assert_refused(lambda: pretrain(corpus, "", short), "empty")
     assert_refused(lambda: pretrain(corpus, run, short), "--resume", "--force")
     assert_refused(lambda: pretrain(corpus, run, short, resume=True, force=True), "choose one")
     (other / "config.json").rename(tmp_path / "file")

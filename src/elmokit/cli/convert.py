@@ -1,7 +1,6 @@
 """`elmokit convert`: a model in one format → the same model in another."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -38,7 +37,7 @@ _IN_WORDS = {
 
 Source = Annotated[str, typer.Argument(metavar="SRC", help="Model to convert, as for info.")]
 Target = Annotated[
-    Path,
+    str,
     typer.Argument(metavar="DST", help="Folder to write; or NAME.hdf5 for an official pair."),
 ]
 To = Annotated[

@@ -10,6 +10,7 @@ import typer
 from ..config import StateMode
 from ..errors import ConfigError, FileError
 from ..io.files import read_lines
+from ..io.output import output_path
 from ..io.vectors import check_output, write_jsonl
 from .inputs import check_text, load_model, parse_layers
 from .options import BatchSize, Device, Force, Model, NoProgress, Quiet, Tokenizer, Verbose
@@ -97,7 +98,7 @@ def embed_cli(
     if output == "-" and resume:
         raise ConfigError("--resume needs a file to continue: give one with -o OUT")
     if output != "-":
-        check_output(Path(output), force)
+        check_output(output_path(output), force)
     check_text(source)
     options: dict[str, Any] = {
         "layers": parse_layers(layers), "level": level.value, "pooling": pooling.value,

@@ -12,6 +12,7 @@ import typer
 from ..config import StateMode
 from ..errors import ConfigError, FileError
 from ..io.files import read_lines, whole_file
+from ..io.output import output_path
 from .embed import StateOption
 from .inputs import load_model
 from .options import BatchSize, Device, Force, Json, NoProgress, Quiet, Tokenizer, Verbose
@@ -155,9 +156,10 @@ def _check_options(
     if scores == "-" and as_json:
         raise ConfigError("--scores - and --json both want standard output; give --scores a file")
     if scores is not None and scores != "-":
-        if Path(scores).is_dir():
+        path = output_path(scores)
+        if path.is_dir():
             raise FileError(f"{scores} is a folder; expected the name of a file")
-        if Path(scores).exists() and not force:
+        if path.exists() and not force:
             raise FileError(f"{scores} exists already; choose another name, or force it (--force)")
 
 

@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +21,7 @@ Language = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name from elmokit models.")]
 Output = Annotated[
-    Path | None,
+    str | None,
     typer.Option("-o", "--output", metavar="DIR", help="Folder to write; default: the cache."),
 ]
 Unverified = Annotated[

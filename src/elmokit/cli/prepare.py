@@ -37,7 +37,7 @@ Inputs = Annotated[
     ),
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")
+    str, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")
 ]  # fmt: skip
 TokenizerName = Annotated[
     str,
@@ -151,7 +151,7 @@ def prepare_cli(
     if as_json:
         print(json.dumps({**asdict(report), "memory": memory}, ensure_ascii=False))
     elif not quiet:
-        say(f"{output}: {in_bytes(sum(f.stat().st_size for f in output.iterdir()))}")
+        say(f"{output}: {in_bytes(sum(f.stat().st_size for f in Path(output).iterdir()))}")
         print("\n".join(_lines(report, memory)))
 
 

@@ -80,16 +80,19 @@ def pretrain_cli(
     Several processes: torchrun --nproc-per-node 2 -m elmokit pretrain DIR -o RUN
     """
     from ..io.files import read_json
+    from ..io.output import output_path
     from ..train.run import pretrain
     from ..train.status import is_run, read_facts
 
-    run = Path(output)
+    run = output_path(output)
     changes = list(settings or [])
     if max_minutes is not None:
         changes.append(f"train.max_minutes={max_minutes}")
     if max_tokens is not None:
         changes.append(f"train.max_tokens={max_tokens:.0f}")
     saved = read_facts(run) if resume and is_run(run) else None
+    if resume and saved is None:
+        say(f"{run} holds no run to resume; starting a new one")
     resolved = _resolve(run, saved, preset, config).override(*changes)
     is_first = os.environ.get("RANK", "0") == "0"
     is_sampled = resolved.softmax.loss == "sampled"

@@ -95,6 +95,8 @@ def train_cli(
         if value is not None:
             changes.append(f"{name}={value}")
     resolved = _resolve(task, config).override(*changes)
+    if resume and not holds_run(output):
+        say(f"{output} holds no run to resume; starting a new one")
     try:
         summary = train_task(
             task,

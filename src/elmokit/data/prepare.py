@@ -19,6 +19,7 @@ from ..io.files import (
     write_errors,
     write_json,
 )
+from ..io.output import output_path
 from ..io.work import Work, open_work
 from ..text.tokenize import load_tokenizer
 from .block import Reading, is_whole
@@ -71,7 +72,7 @@ def prepare(
         show_progress_bar: Show one on standard error.
     """
     config = config or PrepareConfig()
-    output = Path(output)
+    output = output_path(output)
     weights = check_weights(weights, inputs)
     check_output(output, force)
     load_tokenizer(config.tokenizer)  # fails here rather than in every worker

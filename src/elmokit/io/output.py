@@ -15,6 +15,17 @@ LOCK = ".lock"
 """The file that `locked` leaves in a folder; it holds nothing."""
 
 
+def output_path(name: str | os.PathLike[str]) -> Path:
+    """The path of something to write, unless its name is empty.
+
+    Call it with what the user gave: `Path("")` is `Path(".")` already, the current folder.
+    """
+    text = os.fspath(name)
+    if not text.strip():
+        raise ConfigError("the name of the output is empty; expected a file or folder")
+    return Path(text)
+
+
 def check_output_folder(
     folder: str | os.PathLike[str],
     kind: str,
@@ -34,10 +45,7 @@ def check_output_folder(
     """
     if resume and force:
         raise ConfigError("--resume continues what is there, --force replaces it; choose one")
-    name = os.fspath(folder)
-    if not name.strip():
-        raise ConfigError("the name of the output folder is empty; expected -o FOLDER")
-    path = Path(name)
+    path = output_path(folder)
     if is_empty(path):
         return path
     if not is_ours:

@@ -13,6 +13,7 @@ from .files import is_there, list_folder, read_json, whole_folder
 from .manylangs import write_manylangs
 from .native import write_native
 from .official import WEIGHTS, hdf5_files, kind_of_hdf5, write_official
+from .output import output_path
 from .tf_checkpoint import write_tf_checkpoint
 
 Format: TypeAlias = Literal["native", "official", "tf", "manylangs"]
@@ -49,7 +50,7 @@ def write_checkpoint(
         force: Replace a model of the same format.
     """
     try:
-        path = Path(target).expanduser()
+        path = output_path(target).expanduser()
     except RuntimeError as e:
         raise ConfigError(f"{quoted(str(target))}: {e}") from e
     is_hdf5 = path.suffix in (".hdf5", ".h5")

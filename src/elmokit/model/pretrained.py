@@ -16,6 +16,7 @@ from ..io.checkpoint import OPTIONAL, Checkpoint
 from ..io.hub import upload
 from ..io.load import read_checkpoint
 from ..io.official import read_official
+from ..io.output import output_path
 from ..io.save import save_native
 from ..nn import ScalarMix
 from ..text.reader import Reader
@@ -231,7 +232,7 @@ class PretrainedElmo(ElmoCore):
                 "the tokenizer is a Python function and is not saved with the model; pass "
                 "tokenizer= again when you load it"
             )
-        save_native(self.to_checkpoint(), Path(folder), _dtype(dtype))
+        save_native(self.to_checkpoint(), output_path(folder), _dtype(dtype))
 
     def push_to_hub(self, repo_id: str, *, private: bool = False) -> str:
         """Put the model on the Hugging Face Hub; returns its address."""

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from ...errors import ConfigError, InputError
 from ...io.files import whole_file
+from ...io.output import output_path
 from ...io.sink import new_hdf5
 from .bilm import ElmoBiLm, remove_sentence_boundaries
 from .ids import ELMoTokenCharactersIndexer, batch_to_ids
@@ -125,7 +126,7 @@ class ElmoEmbedder:
             raise InputError(f"the input file has empty lines at the indexes {blank}; remove them")
         arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
         progress = tqdm(arrays, total=len(sentences), unit=" sentences", disable=None)
-        path = Path(output_file_path)
+        path = output_path(output_file_path)
         with whole_file(path) as temporary, new_hdf5(temporary) as (file, sink):
             keys: set[str] = set()
             for i, (sentence, layers) in enumerate(zip(sentences, progress, strict=True)):
