@@ -265,6 +265,27 @@ def test_damaged_records_of_hashes_are_not_overwritten(unhashed: Path, cache: Pa
     assert (cache / "hashes.json").read_text() == "{"
 
 
+def test_a_model_fetched_in_a_browser_says_what_it_reads(
+    catalogue: Catalogue, official: Path, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalogue(
+        '[[test.models]]\nname = "tiny"\ntokens = "lemmas"\nstatus = "manual"\n'
+        'reason = "it needs a browser"\n'
+        'files = [{ name = "elmo.zip", urls = ["https://example.org/elmo.zip"] }]'
+    )
+    with pytest.raises(FileError, match="it needs a browser"):
+        download_model("tiny")
+    folder = cache / "models" / "tiny"
+    folder.mkdir(parents=True)
+    for path in official.iterdir():
+        shutil.copyfile(path, folder / path.name)
+    for _ in range(2):
+        caplog.clear()
+        elmo = Elmo.from_pretrained("tiny")
+        assert "tiny reads lemmas" in caplog.text and elmo.config.tokenizer == "whitespace"
+    assert caches.is_complete(folder)
+
+
 @pytest.mark.parametrize("kind", ["tar.gz", "tar.bz2", "tgz"])
 def test_tar_archives(
     kind: str, server: Server, catalogue: Catalogue, official: Path, tmp_path: Path

@@ -152,6 +152,6 @@ def describe_source(
     facts = {
         "name": entry.name, "publisher": entry.publisher, "licence": entry.licence,
         "tokens": entry.tokens, "tokenizer": entry.tokenizer, "note": entry.note,
-        "downloads": downloads, "files": files,
+        "downloads": dict(downloads), "files": files,
     }  # fmt: skip
     return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"

@@ -5,8 +5,9 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from ..files import (
     is_there,
     list_folder,
     read_json,
+    whole_file,
     whole_folder,
     write_errors,
 )
@@ -84,7 +86,9 @@ def install(entry: ModelEntry, *, unverified: bool = False) -> Path:
     folder = model_folder(entry)
     if is_complete(folder):
         return folder
-    if entry.status == "manual" and folder.is_dir() and list_folder(folder):
+    if entry.status == "manual" and folder.is_dir() and (files := list_folder(folder)):
+        with lock(entry.name, folder), whole_file(folder / SOURCE) as temporary:
+            _write_source(entry, [f for f in files if f.is_file() and f.name != SOURCE], temporary)
         return folder  # put there by hand
     _check_status(entry, unverified)
     with lock(entry.name, folder):
@@ -173,12 +177,18 @@ def _assemble(entry: ModelEntry, folder: Path) -> None:
             for file in entry.files:
                 found[file.name] = _add(entry, file, temporary)
         unpacked = sorted(path for path in temporary.rglob("*") if path.is_file())
-        files = {
-            path.relative_to(temporary).as_posix(): {"size": path.stat().st_size}
-            for path in unpacked
-        }
-        text = describe_source(entry, files, found)
-        (temporary / SOURCE).write_text(text, encoding="utf-8")
+        _write_source(entry, unpacked, temporary / SOURCE, found)
+
+
+def _write_source(
+    entry: ModelEntry,
+    files: Sequence[Path],
+    path: Path,
+    downloads: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+) -> None:
+    """Write what is known about a model beside its files."""
+    sizes = {f.relative_to(path.parent).as_posix(): {"size": f.stat().st_size} for f in files}
+    path.write_text(describe_source(entry, sizes, downloads), encoding="utf-8")
 
 
 def _copy_model(cached: Path, folder: Path) -> None:
