@@ -1,9 +1,9 @@
-"""`make demo`: what ELMo is, on the models in the box, in a minute.
+"""`make demo`: what ELMo is, shown with the bundled models, in a minute.
 
     python examples/demo.py [--en MODEL] [--ko MODEL] [-o demo.png]
 
 One word has one static vector, whatever it means; ELMo gives it another one in every sentence.
-Korean is shown where its model is in the box, or is given.
+Korean is shown if its model is bundled or given.
 """
 
 import argparse

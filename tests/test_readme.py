@@ -58,6 +58,16 @@ def test_commands_exist(page: str) -> None:
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
 
 
+def test_the_number_of_languages_is_that_of_the_list() -> None:
+    from elmokit import list_models
+
+    languages = {entry.language for entry in list_models()} - {"protein", "und"}
+    many = [entry for entry in list_models() if re.fullmatch("manylangs-[a-z]{2,3}", entry.name)]
+    num_many = sum(entry.status == "listed" for entry in many)
+    assert f"{len(languages)} languages in all" in (ROOT / "README.md").read_text("utf-8")
+    assert f"ELMoForManyLangs {num_many}개 언어" in (ROOT / "README.ko.md").read_text("utf-8")
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

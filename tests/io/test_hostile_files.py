@@ -1,8 +1,10 @@
 """Files that are no files, have no end, or may not be read: one line, at once, without memory."""
 
+import io
 import json
 import os
 import signal
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -152,6 +154,16 @@ def test_archive_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.Monkey
     assert_refused(lambda: read_checkpoint(path), "m.zip", "bytes when unpacked")
     path = zipped(tmp_path / "m.zip", {"options.json": bytes(2**26 + 1)})
     assert_refused(lambda: read_checkpoint(path), "options.json has 67,108,865 bytes")
+
+
+def test_tar_bomb_is_not_decompressed(tmp_path: Path) -> None:
+    folder, path = saved(tmp_path / "m", "official"), tmp_path / "m.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(folder, "m")
+        bomb = tarfile.TarInfo("notes.bin")  # not a file of the model, but in the way
+        bomb.size = 2**24
+        archive.addfile(bomb, io.BytesIO(bytes(2**24)))
+    assert_refused(lambda: read_checkpoint(path), "m.tar.gz", "bytes when unpacked")
 
 
 def test_archive_without_room_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

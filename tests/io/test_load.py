@@ -264,8 +264,11 @@ def test_hub_name_is_downloaded(
     huggingface_hub = pytest.importorskip("huggingface_hub")
     seen = {}
 
-    def snapshot_download(repo_id: str, *, revision: str | None, allow_patterns: list[str]) -> str:
+    def snapshot_download(
+        repo_id: str, *, revision: str | None, allow_patterns: list[str], local_files_only: bool
+    ) -> str:
         seen.update(repo_id=repo_id, revision=revision, patterns=allow_patterns)
+        seen.update(offline=local_files_only)
         return str(folders["official"])
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
@@ -273,6 +276,10 @@ def test_hub_name_is_downloaded(
     np.testing.assert_allclose(elmo.embed(SENTENCE)[0], expected, atol=1e-6)
     assert (seen["repo_id"], seen["revision"]) == ("someone/elmo-small", "v1")
     assert "*.hdf5" in seen["patterns"] and "*.safetensors" in seen["patterns"]
+    assert not seen["offline"]
+    monkeypatch.setenv("ELMOKIT_OFFLINE", "1")
+    Elmo.from_pretrained("someone/elmo-small")
+    assert seen["offline"]
 
 
 def test_hub_failure_says_why_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,6 +292,8 @@ def test_hub_failure_says_why_in_one_line(monkeypatch: pytest.MonkeyPatch) -> No
     assert_refused(
         lambda: Elmo.from_pretrained("someone/elmo"), "someone/elmo", "ConnectionError", "no route"
     )
+    monkeypatch.setenv("ELMOKIT_OFFLINE", "1")
+    assert_refused(lambda: Elmo.from_pretrained("someone/elmo"), "ELMOKIT_OFFLINE is set")
 
 
 def test_hub_name_without_its_package_says_what_to_install(

@@ -84,7 +84,7 @@ def catalogue_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The same in words, for the table of `elmokit info`."""
     status = facts["status"]
     state = "in the cache" if facts["is_cached"] else "not downloaded"
-    if status not in ("bundled", "listed"):
+    if status not in ("bundled", "listed") and not facts["is_cached"]:
         state = f"{status}: {facts['reason']}"
     rows = [
         ("model", facts["name"]),
@@ -98,6 +98,8 @@ def catalogue_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("vectors", f"{facts['dim']} values per layer" if facts["dim"] else "size not known"),
         ("download", in_bytes(facts["size"]) if facts["size"] else "size not known"),
     ]
+    if facts["page"]:
+        rows.append(("also at", facts["page"]))
     for file in facts["files"]:
         hashes = [f"{kind} {file[kind]}" for kind in ("sha256", "sha1", "md5") if kind in file]
         rows.append(("file", "\n".join([file["name"], *file["urls"], *hashes])))

@@ -1,7 +1,6 @@
 """The one model in a .zip or .tar archive, unpacked without trust in its paths and sizes."""
 
 import fnmatch
-import itertools
 import shutil
 import tarfile
 import zipfile
@@ -39,17 +38,18 @@ class _Member:
     open: Callable[[], IO[bytes]]
 
 
-def unpack_model(path: Path, folder: Path) -> None:
+def unpack_model(path: Path, folder: Path, *, room: str = "TMPDIR") -> None:
     """Unpack the files of the one model in an archive into `folder`, and nothing else.
 
     No path of the archive is used: the files of the folder that holds the model go to `folder`
-    under their own names, those of a TensorFlow Hub module to `folder/variables`.
+    under their own names, those of a TensorFlow Hub module to `folder/variables`. `room` is the
+    variable that moves `folder` to another disk.
     """
     try:
         with _opened(path) as members:
             chosen = _model_files(members, path)
             _check_sizes(chosen, path)
-            _unpack(chosen, folder, path)
+            _unpack(chosen, folder, path, room)
     except (FileError, FormatError):
         raise
     except _ERRORS as e:
@@ -70,14 +70,24 @@ def _opened(path: Path) -> Iterator[dict[PurePosixPath, _Member]]:
             }
         return
     with tarfile.open(path) as archive:
-        members = list(itertools.islice(archive, MAX_MEMBERS + 1))
-        if len(members) > MAX_MEMBERS:
-            raise FormatError(f"{path}: more than {MAX_MEMBERS:,} files; expected those of a model")
         yield {
             PurePosixPath(info.name): _Member(info.size, _tar_opener(archive, info))
-            for info in members
+            for info in _tar_members(archive, path)
             if info.isreg()
         }
+
+
+def _tar_members(archive: tarfile.TarFile, path: Path) -> list[tarfile.TarInfo]:
+    """All members; to come to the next one, a member is decompressed, so not if it is a bomb."""
+    members: list[tarfile.TarInfo] = []
+    total = 0
+    for info in archive:
+        members.append(info)
+        total += info.size
+        _check_total(total, path)
+        if len(members) > MAX_MEMBERS:
+            raise FormatError(f"{path}: more than {MAX_MEMBERS:,} files; expected those of a model")
+    return members
 
 
 def _is_zip(path: Path) -> bool:
@@ -126,7 +136,10 @@ def _check_sizes(members: Mapping[str, _Member], path: Path) -> None:
                 f"{path}: {shortened(name, MAX_VALUE)} has {member.size:,} bytes when unpacked; "
                 f"expected at most {limit:,}"
             )
-    total = sum(member.size for member in members.values())
+    _check_total(sum(member.size for member in members.values()), path)
+
+
+def _check_total(total: int, path: Path) -> None:
     # Weights hardly compress: an archive that does holds something else.
     limit = min(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size)
     if total > limit:
@@ -135,12 +148,12 @@ def _check_sizes(members: Mapping[str, _Member], path: Path) -> None:
         )
 
 
-def _unpack(members: Mapping[str, _Member], folder: Path, path: Path) -> None:
+def _unpack(members: Mapping[str, _Member], folder: Path, path: Path, room: str) -> None:
     total = sum(member.size for member in members.values())
     if total > shutil.disk_usage(folder).free:
         raise FileError(
             f"{path} cannot be unpacked: it needs {total / 1e6:,.1f} MB in {folder.parent}; free "
-            "some space, or set TMPDIR to a folder on another disk"
+            f"some space, or set {room} to a folder on another disk"
         )
     for name, member in members.items():
         target = folder / name
@@ -155,4 +168,4 @@ def _unpack(members: Mapping[str, _Member], folder: Path, path: Path) -> None:
                     unpacked.write(block)
                 except OSError as e:
                     reason = e.strerror or e
-                    raise FileError(f"{path} cannot be unpacked: {reason} (TMPDIR)") from e
+                    raise FileError(f"{path} cannot be unpacked: {reason} ({room})") from e

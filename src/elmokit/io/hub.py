@@ -18,12 +18,20 @@ def looks_like_hub_id(source: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", source) is not None
 
 
-def download(repo_id: str, revision: str | None) -> Path:
-    """The local folder of a Hub model, downloaded unless it is in the cache."""
+def download(repo_id: str, revision: str | None, *, offline: bool = False) -> Path:
+    """The local folder of a Hub model, downloaded unless it is in the cache or `offline`."""
     hub = _import_hub(f"{repo_id}: no such folder or file; as the name of a Hub model it needs")
     try:
-        return Path(hub.snapshot_download(repo_id, revision=revision, allow_patterns=MODEL_FILES))
+        folder = hub.snapshot_download(
+            repo_id, revision=revision, allow_patterns=MODEL_FILES, local_files_only=offline
+        )
+        return Path(folder)
     except Exception as e:  # network, authorisation, name: the hub has an error for each
+        if offline:
+            raise FileError(
+                f"{repo_id}: no such folder or file; as the name of a Hub model it is not in the "
+                "cache of Hugging Face, and ELMOKIT_OFFLINE is set"
+            ) from e
         reason = str(e).strip().split("\n")[0]
         raise FileError(
             f"{repo_id}: no such folder or file, and no model of that name could be fetched "

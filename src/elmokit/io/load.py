@@ -10,7 +10,7 @@ from pathlib import Path
 from ..builtin import builtin_folder, builtin_names
 from ..errors import MAX_VALUE, FileError, FormatError, shortened
 from .archive import ARCHIVES, is_archive, unpack_model
-from .catalogue.caches import SOURCE
+from .catalogue.caches import SOURCE, is_offline
 from .catalogue.entries import close_names, find_model
 from .catalogue.install import fetch_address, install, is_address
 from .checkpoint import Checkpoint
@@ -61,7 +61,7 @@ def model_path(source: str | Path, revision: str | None = None) -> Path:
     if isinstance(source, str) and is_address(source):
         return fetch_address(source)
     if looks_like_hub_id(str(source)):
-        return download(str(source), revision)
+        return download(str(source), revision, offline=is_offline())
     name = shortened(str(source), MAX_VALUE)
     if close := close_names(str(source)[:MAX_VALUE]):
         raise FileError(

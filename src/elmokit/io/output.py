@@ -31,6 +31,7 @@ def check_output_folder(
     kind: str,
     *,
     is_ours: bool,
+    can_resume: bool = True,
     resume: bool = False,
     force: bool = False,
 ) -> Path:
@@ -40,6 +41,7 @@ def check_output_folder(
         folder: As the user named it.
         kind: What the command writes, such as "pre-training run".
         is_ours: Whether the same command wrote what is there.
+        can_resume: Whether the command has a --resume.
         resume: Continue what is there.
         force: Replace what is there.
     """
@@ -53,10 +55,8 @@ def check_output_folder(
             f"{path} holds other files, and no {kind}; choose a folder that is new or empty"
         )
     if not (resume or force):
-        raise FileError(
-            f"{path} already holds a {kind}; use --resume, replace it with --force, or choose "
-            "another folder"
-        )
+        advice = "use --resume, replace it with --force," if can_resume else "replace it (--force)"
+        raise FileError(f"{path} already holds a {kind}; {advice} or choose another folder")
     return path
 
 

@@ -1,6 +1,7 @@
 """Downloads survive bad servers, are checked, and leave nothing partial behind."""
 
 import hashlib
+import io
 import json
 import logging
 import shutil
@@ -10,15 +11,17 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tqdm import tqdm
 from web_server import Page, Server
 
 from elmokit import Elmo, download_model
 from elmokit.compat.allennlp import Elmo as AllenNlpElmo
 from elmokit.errors import ConfigError, FileError, FormatError
-from elmokit.io.catalogue import caches, entries
+from elmokit.io.catalogue import caches, entries, fetch
 from elmokit.io.catalogue.install import fetch_address
 
 Catalogue = Callable[[str], None]
@@ -155,10 +158,14 @@ def test_redirects_are_followed(pair: Path, server: Server) -> None:
     assert "/b/options.json" in [path for path, _ in server.requests]
 
 
-def test_a_stalled_server_is_left(pair: Path, server: Server) -> None:
+def test_a_stalled_server_is_asked_again(
+    pair: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "TIMEOUT", (60.0, 0.5))
     server.pages["/a/weights.hdf5"].stalls = 1
     download_model("tiny")
-    assert [path for path, _ in server.requests].count("/a/weights.hdf5") == 2
+    assert [path for path, _ in server.requests].count("/a/weights.hdf5") >= 2
+    same_vectors(Elmo.from_pretrained("tiny"), Elmo.from_pretrained(pair))
 
 
 def test_the_user_agent_is_one_that_servers_accept(pair: Path, server: Server) -> None:
@@ -201,6 +208,26 @@ def test_the_error_says_what_to_do_by_hand(pair: Path, server: Server, cache: Pa
     same_vectors(Elmo.from_pretrained("tiny"), Elmo.from_pretrained(pair))
 
 
+@pytest.mark.parametrize("problem", ["no answer in time", f"wrong contents: {'0' * 64}"])
+def test_the_error_of_every_published_model_names_address_and_folder(
+    problem: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise fetch._Refused(problem)
+
+    monkeypatch.setattr(fetch, "_get", refuse)
+    monkeypatch.setenv("ELMOKIT_CACHE", "elmokit-cache")
+    monkeypatch.chdir(cache.parent)
+    for entry in caches.list_models():
+        if entry.status == "listed":
+            with pytest.raises(FileError) as caught:
+                download_model(entry.name)
+            message = str(caught.value)
+            assert f"fetch {entry.files[0].urls[0]} by hand" in message
+            assert f"put it into {Path('elmokit-cache', 'models', entry.name)}" in message
+            assert problem in message and len(message) < 500
+
+
 def test_a_wrong_file_put_there_by_hand_is_refused(pair: Path, server: Server, cache: Path) -> None:
     folder = cache / "models" / "tiny"
     folder.mkdir(parents=True)
@@ -238,6 +265,27 @@ def test_damaged_records_of_hashes_are_not_overwritten(unhashed: Path, cache: Pa
     assert (cache / "hashes.json").read_text() == "{"
 
 
+def test_a_model_fetched_in_a_browser_says_what_it_reads(
+    catalogue: Catalogue, official: Path, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalogue(
+        '[[test.models]]\nname = "tiny"\ntokens = "lemmas"\nstatus = "manual"\n'
+        'reason = "it needs a browser"\n'
+        'files = [{ name = "elmo.zip", urls = ["https://example.org/elmo.zip"] }]'
+    )
+    with pytest.raises(FileError, match="it needs a browser"):
+        download_model("tiny")
+    folder = cache / "models" / "tiny"
+    folder.mkdir(parents=True)
+    for path in official.iterdir():
+        shutil.copyfile(path, folder / path.name)
+    for _ in range(2):
+        caplog.clear()
+        elmo = Elmo.from_pretrained("tiny")
+        assert "tiny reads lemmas" in caplog.text and elmo.config.tokenizer == "whitespace"
+    assert caches.is_complete(folder)
+
+
 @pytest.mark.parametrize("kind", ["tar.gz", "tar.bz2", "tgz"])
 def test_tar_archives(
     kind: str, server: Server, catalogue: Catalogue, official: Path, tmp_path: Path
@@ -260,6 +308,17 @@ def test_tar_archives(
     assert files == {"options.json", "weights.hdf5", "source.json"}
 
 
+def test_an_archive_that_would_fill_the_disk_is_refused(
+    unhashed: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage("/")._replace(free=1000)
+    monkeypatch.setattr(fetch, "_check_space", lambda *_: None)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(FileError, match=r"tiny/tiny\.zip cannot be unpacked.*ELMOKIT_CACHE"):
+        download_model("tiny")
+    assert not leftovers(cache) and not (cache / "models" / "tiny").exists()
+
+
 def test_md5_beside_the_file(
     server: Server, catalogue: Catalogue, official: Path, cache: Path
 ) -> None:
@@ -276,10 +335,42 @@ def test_md5_beside_the_file(
     download_model("tiny")
 
 
-def test_offline(pair: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_answers_for_the_publisher(
+    server: Server, catalogue: Catalogue, official: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """No request for the publisher's MD5, and no comparison with the publisher's ETag."""
+    server.pages["/elmo/tiny/t.zip"] = Page(zipped(official, server))
+    catalogue(
+        f'[[test.models]]\nname = "tiny"\nfiles = [{{ name = "t.zip", etag_sha256 = "{"0" * 64}", '
+        f'urls = ["{server.url}/t.zip"], md5_url = "{server.url}/t.zip.md5" }}]'
+    )
+    monkeypatch.setenv("ELMOKIT_MIRROR", f"{server.url}/elmo")
+    download_model("tiny")
+    assert [path for path, _ in server.requests] == ["/elmo/tiny/t.zip"]
+    assert "another version" not in caplog.text
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_the_etag_of_the_publisher_is_compared(
+    is_listed: bool, unhashed: Path, server: Server, catalogue: Catalogue,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    etag = sha256(b'"v1"' if is_listed else b'"v0"')
+    catalogue(
+        f'[[test.models]]\nname = "tiny"\nfiles = [{{ name = "tiny.zip", '
+        f'etag_sha256 = "{etag}", urls = ["{server.url}/tiny.zip"] }}]'
+    )
+    download_model("tiny")
+    assert ("is another version than the one that is listed" in caplog.text) is not is_listed
+
+
+def test_offline(pair: Path, server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMOKIT_OFFLINE", "1")
-    with pytest.raises(FileError, match="ELMOKIT_OFFLINE is set"):
+    with pytest.raises(FileError, match="ELMOKIT_OFFLINE is set") as caught:
         Elmo.from_pretrained("tiny")
+    assert f"fetch {server.url}/a/options.json by hand" in str(caught.value)
+    assert f"put it into {cache}/models/tiny" in str(caught.value)
     assert not server.requests
     monkeypatch.setenv("ELMOKIT_OFFLINE", "0")
     Elmo.from_pretrained("tiny")
@@ -306,6 +397,80 @@ def test_a_mirror_of_a_classroom(
     assert not server.requests
 
 
+def test_a_mirror_serves_the_addresses_of_old_scripts(
+    pair: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in pair.iterdir():
+        server.pages[f"/elmo/tiny/{path.name}"] = Page(path.read_bytes())
+    monkeypatch.setenv("ELMOKIT_MIRROR", f"{server.url}/elmo")
+    AllenNlpElmo(f"{server.url}/a/options.json", f"{server.url}/b/weights.hdf5", 1)
+    assert {path for path, _ in server.requests} == {
+        "/elmo/tiny/options.json", "/elmo/tiny/weights.hdf5",
+    }  # fmt: skip
+
+
+def test_a_folder_as_mirror_serves_offline(
+    pair: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(pair, tmp_path / "share" / "tiny")
+    monkeypatch.setenv("ELMOKIT_MIRROR", f"file://{tmp_path / 'share'}")
+    monkeypatch.setenv("ELMOKIT_OFFLINE", "1")
+    same_vectors(Elmo.from_pretrained("tiny"), Elmo.from_pretrained(pair))
+    assert not server.requests
+
+
+def test_proxies_are_used(
+    pair: Path, server: Server, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = "http://models.invalid"
+    files = []
+    for path in pair.iterdir():
+        server.pages[f"{host}/{path.name}"] = Page(path.read_bytes())
+        files.append(f'{{ name = "{path.name}", urls = ["{host}/{path.name}"] }}')
+    catalogue(f'[[test.models]]\nname = "tiny"\nfiles = [{", ".join(files)}]')
+    for name in ("NO_PROXY", "no_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    download_model("tiny")
+    assert {path for path, _ in server.requests} == {
+        f"{host}/options.json", f"{host}/weights.hdf5",
+    }  # fmt: skip
+
+
+def test_a_bar_shows_the_bytes_and_continues_where_the_download_does(
+    pair: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars: list[Any] = []
+
+    class Bar(tqdm):  # type: ignore[type-arg]
+        def __init__(self, **kwargs: Any) -> None:
+            self.given = kwargs
+            super().__init__(**kwargs | {"disable": False, "file": io.StringIO()})
+            bars.append(self)
+
+    monkeypatch.setattr(fetch, "tqdm", Bar)
+    size = (pair / "weights.hdf5").stat().st_size
+    server.pages["/a/weights.hdf5"].drops = [5000]
+    download_model("tiny")
+    first, second = (bar for bar in bars if bar.desc.startswith("tiny/weights.hdf5"))
+    assert (first.initial, first.n, first.total) == (0, 5000, size)
+    assert (second.initial, second.n, second.total) == (5000, size, size)
+    assert first.given["disable"] is None, "a bar is for terminals"
+    shutil.rmtree(caches.model_folder(caches.list_models()[0]))
+    monkeypatch.setattr(fetch.log, "disabled", True)
+    download_model("tiny")
+    assert bars[-1].given["disable"] is True, "--quiet says nothing but errors"
+
+
+@pytest.mark.parametrize("damage", ["{", "{}", '{"files": {"options.json": 3}}'])
+def test_a_damaged_model_in_the_cache_is_repaired(damage: str, pair: Path) -> None:
+    folder = download_model("tiny")
+    (folder / "source.json").write_text(damage)
+    assert not caches.is_complete(folder)
+    same_vectors(Elmo.from_pretrained("tiny"), Elmo.from_pretrained(pair))
+    assert caches.is_complete(folder)
+
+
 def test_a_folder_of_ones_own(pair: Path, server: Server, tmp_path: Path, cache: Path) -> None:
     folder = tmp_path / "mine"
     assert download_model("tiny", folder) == folder
@@ -320,6 +485,36 @@ def test_a_folder_of_ones_own(pair: Path, server: Server, tmp_path: Path, cache:
         download_model("tiny", tmp_path / "other", force=True)
     with pytest.raises(ConfigError, match="not a published model"):
         download_model("en")
+
+
+def test_a_folder_of_ones_own_is_filled_from_the_cache(
+    unhashed: Path, server: Server, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = download_model("tiny")
+    monkeypatch.setenv("ELMOKIT_OFFLINE", "1")
+    folder = download_model("tiny", tmp_path / "mine")
+    assert len(server.requests) == 1
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == {
+        p.name: p.read_bytes() for p in cached.iterdir()
+    }
+    # Whoever edits the copy does not edit the cache.
+    assert not any(path.samefile(cached / path.name) for path in folder.iterdir())
+
+
+def test_a_file_put_there_by_hand_serves_every_folder(
+    unhashed: Path, server: Server, cache: Path, tmp_path: Path
+) -> None:
+    archive = server.pages["/tiny.zip"].data
+    server.pages["/tiny.zip"].status = 404
+    with pytest.raises(FileError) as caught:
+        download_model("tiny", tmp_path / "mine")
+    place = cache / "models" / "tiny"
+    assert f"put it into {place}" in str(caught.value)
+    place.mkdir(parents=True)
+    (place / "tiny.zip").write_bytes(archive)
+    folder = download_model("tiny", tmp_path / "mine")
+    same_vectors(Elmo.from_pretrained(folder), Elmo.from_pretrained(unhashed))
+    same_vectors(Elmo.from_pretrained("tiny"), Elmo.from_pretrained(unhashed))
 
 
 def test_a_local_folder_of_that_name_is_pointed_out(
@@ -354,7 +549,7 @@ def test_two_processes_download_once(pair: Path, server: Server, cache: Path) ->
     server.pages["/a/weights.hdf5"].stalls = 1  # long enough for the other one to come
     command = [sys.executable, "-c", DOWNLOAD, str(entries._DATA)]
     processes = [subprocess.Popen(command) for _ in range(2)]
-    assert [process.wait(60) for process in processes] == [0, 0]
+    assert [process.wait(600) for process in processes] == [0, 0]
     assert [path for path, _ in server.requests].count("/a/options.json") == 1
 
 

@@ -1,6 +1,8 @@
 """The list of published models is complete and consistent."""
 
+import hashlib
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from elmokit import list_models
 from elmokit.builtin import builtin_names
 from elmokit.errors import ConfigError, FileError
+from elmokit.io.catalogue.caches import module_copies
 from elmokit.io.catalogue.entries import close_names, find_file, find_model
 from elmokit.io.load import model_path
 from elmokit.text.tokenize import load_tokenizer
@@ -52,6 +55,32 @@ def test_models_by_name_and_address() -> None:
     assert close_names("ja") and all("ja" in name.split("-") for name in close_names("ja"))
     assert find_file(original.files[1].urls[2]) == (original, original.files[1])
     assert find_file("https://example.org/weights.hdf5") is None
+    assert find_model("xl-de") == find_model("schuster-de")
+
+
+def test_models_whose_tokenisation_nobody_states_have_no_tokenizer() -> None:
+    for entry in list_models():
+        assert (entry.tokenizer is None) == ("tokenizer unknown" in entry.tokens), entry.name
+        assert not (entry.tokenizer is None and entry.note), "the first string is the time to warn"
+
+
+def test_other_names_are_unique() -> None:
+    names = [name for entry in list_models() for name in (entry.name, *entry.also)]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("version", "folder"), [(1, "0eadd30f"), (2, "9bb74bc8"), (3, "58051eb9")])
+def test_the_cache_of_tensorflow_hub_is_named_as_users_report(
+    version: int, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path))
+    address = f"https://tfhub.dev/google/elmo/{version}"
+    module = tmp_path / hashlib.sha1(address.encode()).hexdigest()
+    assert module.name.startswith(folder)
+    (module / "variables").mkdir(parents=True)
+    (module / "variables" / "variables.index").touch()
+    entry = find_model(address)
+    assert entry is not None and list(module_copies(entry)) == [module]
 
 
 def test_a_misspelt_name_gets_suggestions() -> None:

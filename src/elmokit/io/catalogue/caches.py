@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...errors import FileError
+from ...errors import FileError, FormatError
 from ..files import is_there, read_json, whole_file, write_errors, write_json
 from ..lock import locked
 from .entries import ModelEntry, ModelFile, list_models
@@ -61,13 +61,12 @@ def is_complete(folder: Path) -> bool:
     """Whether a folder holds a downloaded model with all of its files."""
     if not is_there(folder / SOURCE):
         return False
-    files = read_json(folder / SOURCE).get("files")
-    if not isinstance(files, dict):
-        raise FileError(f"{folder / SOURCE}: the field files is missing; remove the folder")
-    return all(
-        (folder / name).is_file() and (folder / name).stat().st_size == about.get("size")
-        for name, about in files.items()
-    )
+    try:
+        files = read_json(folder / SOURCE)["files"]
+        sizes = {folder / name: about["size"] for name, about in files.items()}
+    except (FormatError, KeyError, TypeError, AttributeError):
+        return False  # damaged; the model is put together again
+    return all(path.is_file() and path.stat().st_size == size for path, size in sizes.items())
 
 
 def check_recorded_hash(key: str, sha256: str, what: str) -> None:
@@ -101,9 +100,9 @@ def copies(file: ModelFile) -> Iterator[Path]:
 
 
 def module_copies(entry: ModelEntry) -> Iterator[Path]:
-    """Folders of TensorFlow Hub's cache that hold the module."""
+    """Folders of TensorFlow Hub's cache that hold the module, by the SHA-1 of its address."""
     root = os.environ.get("TFHUB_CACHE_DIR") or os.path.join(tempfile.gettempdir(), "tfhub_modules")
-    for handle in entry.also:
+    for handle in (*entry.also, *(url for file in entry.files for url in file.urls)):
         folder = Path(root) / hashlib.sha1(handle.encode()).hexdigest()
         if (folder / "variables" / "variables.index").is_file():
             yield folder
@@ -130,8 +129,9 @@ def _hugging_face_copies(url: str) -> Iterator[Path]:
     if match is None:
         return
     owner, name, file = match.groups()
-    home = os.environ.get("HF_HOME") or os.path.join(Path.home(), ".cache", "huggingface")
-    root = Path(os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub"))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(os.environ.get("HF_HOME") or cache / "huggingface")
+    root = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
     for copy in sorted((root / f"models--{owner}--{name}" / "snapshots").glob(f"*/{file}")):
         if copy.is_file():
             yield copy
@@ -152,6 +152,6 @@ def describe_source(
     facts = {
         "name": entry.name, "publisher": entry.publisher, "licence": entry.licence,
         "tokens": entry.tokens, "tokenizer": entry.tokenizer, "note": entry.note,
-        "downloads": downloads, "files": files,
+        "downloads": dict(downloads), "files": files,
     }  # fmt: skip
     return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"

@@ -68,6 +68,7 @@ class ModelEntry:
         tokenizer: Our tokenizer for its texts; None if nobody knows how they were tokenised.
         note: What a user has to do to a text first.
         also: Other names and addresses.
+        page: Where a browser finds the model, too.
     """
 
     name: str
@@ -86,6 +87,7 @@ class ModelEntry:
     tokenizer: str | None = None
     note: str = ""
     also: tuple[str, ...] = field(default=())
+    page: str = ""
 
 
 def list_models(language: str | None = None) -> list[ModelEntry]:

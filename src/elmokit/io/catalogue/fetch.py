@@ -67,18 +67,19 @@ def fetch(file: ModelFile, urls: Sequence[str], parts: Path, what: str) -> tuple
     Returns:
         The path of the complete file in `parts`, and its address.
     """
-    problems = []
+    problems: dict[str, list[str]] = {}
     for url in urls:
         part = parts / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.part"
         try:
             etag = _get(url, part, what, is_checked=file.sha256 is not None)
             _check(part, file, etag, url, what)
         except _Refused as e:
-            problems.append(f"{url}: {e}")
+            problems.setdefault(str(e), []).append(urlsplit(url).hostname or url)
             log.info("%s: %s", url, e)
             continue
         return part, url
-    raise FileError("; ".join(problems) or f"{what}: no address is known")
+    reasons = [f"{', '.join(dict.fromkeys(hosts))}: {why}" for why, hosts in problems.items()]
+    raise FileError("; ".join(reasons) or f"{what}: no address is known")
 
 
 def hash_file(path: Path, *kinds: str) -> dict[str, str]:
@@ -108,7 +109,7 @@ def wrong_contents(
     found = hash_file(path, *known)
     for kind, value in known.items():
         if found[kind] != value:
-            return f"wrong contents: its {kind} is {found[kind]}, expected {value}"
+            return f"wrong contents: its {kind} is {found[kind][:16]}…, expected {value[:16]}…"
     with path.open("rb") as stream:
         head = stream.read(8)
     begin = next((b for end, b in _BEGINNINGS.items() if file.name.endswith(end)), b"")
@@ -235,8 +236,9 @@ def _write(
     response: "requests.Response", part: Path, what: str, start: int, total: int | None
 ) -> None:
     bar: Any = tqdm(
-        desc=what, total=total, initial=start, unit="B", unit_scale=True, disable=None, leave=False
-    )
+        desc=what, total=total, initial=start, unit="B", unit_scale=True, leave=False,
+        disable=None if log.isEnabledFor(logging.WARNING) else True,
+    )  # fmt: skip
     size = start
     with bar, part.open("r+b" if start else "wb") as stream:
         stream.seek(start)
@@ -261,11 +263,13 @@ def _blocks(response: "requests.Response") -> Iterator[bytes]:
 
 def _check(part: Path, file: ModelFile, etag: str | None, url: str, what: str) -> None:
     """Refuse a file that is not the one the list means."""
-    expected = {"md5": md5} if file.md5_url and (md5 := _remote_md5(file.md5_url)) else {}
+    is_publishers = url in file.urls  # and not that of a mirror, which may be all we can reach
+    md5 = _remote_md5(file.md5_url) if is_publishers and file.md5_url else None
+    expected = {"md5": md5} if md5 else {}
     if problem := wrong_contents(part, file, expected):
         forget(part)
         raise _Refused(problem)
-    if file.etag_sha256 and etag:
+    if is_publishers and file.etag_sha256 and etag:
         if hashlib.sha256(etag.encode()).hexdigest() != file.etag_sha256:
             log.warning("%s: %s is another version than the one that is listed", what, url)
     elif file.size not in (None, _size(part)):

@@ -5,15 +5,23 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ...errors import ConfigError, FileError, FormatError, quoted
 from ..archive import unpack_model
-from ..files import check_readable, is_there, list_folder, whole_folder, write_errors
+from ..files import (
+    check_readable,
+    is_there,
+    list_folder,
+    read_json,
+    whole_file,
+    whole_folder,
+    write_errors,
+)
 from ..output import check_output_folder
 from .caches import (
     SOURCE,
@@ -59,10 +67,17 @@ def download_model(
     if folder is None:
         return install(entry, unverified=unverified)
     is_ours = is_there(Path(folder) / SOURCE)
-    target = check_output_folder(folder, "downloaded model", is_ours=is_ours, force=force)
-    _check_status(entry, unverified)
+    target = check_output_folder(
+        folder, "downloaded model", is_ours=is_ours, can_resume=False, force=force
+    )
+    cached = model_folder(entry)
+    if not is_complete(cached):
+        _check_status(entry, unverified)
     with lock(entry.name, target):
-        _assemble(entry, target)
+        if is_complete(cached):
+            _copy_model(cached, target)
+        else:
+            _assemble(entry, target)
     return target
 
 
@@ -71,7 +86,9 @@ def install(entry: ModelEntry, *, unverified: bool = False) -> Path:
     folder = model_folder(entry)
     if is_complete(folder):
         return folder
-    if entry.status == "manual" and folder.is_dir() and list_folder(folder):
+    if entry.status == "manual" and folder.is_dir() and (files := list_folder(folder)):
+        with lock(entry.name, folder), whole_file(folder / SOURCE) as temporary:
+            _write_source(entry, [f for f in files if f.is_file() and f.name != SOURCE], temporary)
         return folder  # put there by hand
     _check_status(entry, unverified)
     with lock(entry.name, folder):
@@ -88,13 +105,15 @@ def fetch_address(url: str) -> Path:
     url = _web_address(url)
     found = find_file(url)
     name = PurePosixPath(urlsplit(url).path).name or "file"
-    file = ModelFile(name=name, urls=(url,))
+    file, what = ModelFile(name=name, urls=(url,)), url
+    urls: Sequence[str] = file.urls
     if found is not None:
         entry, file = found
+        what = f"{entry.name}/{file.name}"
         if is_complete(folder := model_folder(entry)) and (folder / file.name).is_file():
             return folder / file.name
-        if url != file.urls[0]:  # the address that the script names first, then the others
-            file = replace(file, urls=(url, *(other for other in file.urls if other != url)))
+        # The address that the script names, then the others.
+        urls = _addresses(entry, file, (url, *(other for other in file.urls if other != url)))
     key = hashlib.sha256(url.encode()).hexdigest()[:16]
     place = cache_folder() / "files" / key / file.name
     if is_there(place):
@@ -102,7 +121,7 @@ def fetch_address(url: str) -> Path:
         return place
     with lock(key, place):
         if not is_there(place):
-            _move(_obtain(file, file.urls, place, url).path, place)
+            _move(_obtain(file, urls, place, what).path, place)
     return place
 
 
@@ -156,31 +175,52 @@ def _assemble(entry: ModelEntry, folder: Path) -> None:
             break
         else:
             for file in entry.files:
-                found[file.name] = _add(entry, file, folder, temporary)
+                found[file.name] = _add(entry, file, temporary)
         unpacked = sorted(path for path in temporary.rglob("*") if path.is_file())
-        files = {
-            path.relative_to(temporary).as_posix(): {"size": path.stat().st_size}
-            for path in unpacked
-        }
-        text = describe_source(entry, files, found)
-        (temporary / SOURCE).write_text(text, encoding="utf-8")
+        _write_source(entry, unpacked, temporary / SOURCE, found)
 
 
-def _add(entry: ModelEntry, file: ModelFile, folder: Path, temporary: Path) -> dict[str, object]:
+def _write_source(
+    entry: ModelEntry,
+    files: Sequence[Path],
+    path: Path,
+    downloads: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+) -> None:
+    """Write what is known about a model beside its files."""
+    sizes = {f.relative_to(path.parent).as_posix(): {"size": f.stat().st_size} for f in files}
+    path.write_text(describe_source(entry, sizes, downloads), encoding="utf-8")
+
+
+def _copy_model(cached: Path, folder: Path) -> None:
+    """A copy of a complete model of the cache."""
+    with whole_folder(folder) as temporary:
+        for name in (*read_json(cached / SOURCE)["files"], SOURCE):
+            (temporary / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(cached / name, temporary / name)
+
+
+def _addresses(entry: ModelEntry, file: ModelFile, urls: Sequence[str]) -> Sequence[str]:
+    """Where to fetch a file of a model: from the mirror if there is one, or else from `urls`."""
+    if mirror := os.environ.get("ELMOKIT_MIRROR"):
+        return (f"{mirror.rstrip('/')}/{entry.name}/{file.name}",)
+    return urls
+
+
+def _add(entry: ModelEntry, file: ModelFile, temporary: Path) -> dict[str, object]:
     """Put a file of a model, or what its archive holds, into `temporary`."""
     what = f"{entry.name}/{file.name}"
-    urls: Sequence[str] = file.urls
-    if mirror := os.environ.get("ELMOKIT_MIRROR"):
-        urls = (f"{mirror.rstrip('/')}/{entry.name}/{file.name}",)
-    path, url, sha256 = _obtain(file, urls, folder / file.name, what)
+    urls = _addresses(entry, file, file.urls)
+    path, url, sha256 = _obtain(file, urls, model_folder(entry) / file.name, what)
     try:
         if file.is_archive:
-            unpack_model(path, temporary)
-        else:
+            unpack_model(path, temporary, room="ELMOKIT_CACHE")
+        elif _is_part(path) or temporary.is_relative_to(cache_folder()):
             _link(path, temporary / file.name)
-    except FormatError as e:
+        else:  # another program's file, in a folder where a user may edit it
+            shutil.copyfile(path, temporary / file.name)
+    except (FileError, FormatError) as e:
         name = what if _is_part(path) else str(path)
-        raise FormatError(str(e).replace(str(path), name)) from e
+        raise type(e)(str(e).replace(str(path), name)) from e
     finally:
         if _is_part(path):
             forget(path)
@@ -206,17 +246,16 @@ def _obtain(file: ModelFile, urls: Sequence[str], by_hand: Path, what: str) -> _
                 return _Copy(place, str(place), sha256)
             if place == by_hand:
                 raise FileError(f"{place}: {problem}; remove the file")
-    if is_offline():
-        raise FileError(f"{what} is not in the cache, and ELMOKIT_OFFLINE is set")
+    advice = f"fetch {urls[0]} by hand and put it into {by_hand.parent}"
+    name = file.name if what in urls else what
+    if is_offline() and is_address(urls[0]):
+        raise FileError(f"{name} is not in the cache, and ELMOKIT_OFFLINE is set; {advice}")
     try:
         part, url = fetch(file, urls, _parts(), what)
     except FileError as e:
         if str(cache_folder()) in str(e):  # no room, or no permission
             raise
-        raise FileError(
-            f"{what} could not be downloaded; fetch {urls[0]} by hand and put it into "
-            f"{by_hand.parent} ({e})"
-        ) from e
+        raise FileError(f"{name} could not be downloaded; {advice} ({e})") from e
     try:
         return _Copy(part, url, _checked_hash(part, file, what))
     except FileError:
