@@ -20,7 +20,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, no other program's caches, no patience."""
+    """An empty cache, no other program's caches, no pauses."""
     home = tmp_path / "home"
     home.mkdir()
     for name in ("HOME", "ALLENNLP_CACHE_ROOT", "CACHED_PATH_CACHE_ROOT", "HF_HOME"):
@@ -32,7 +32,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(fetch, "PAUSE", 0.0)
     monkeypatch.setattr(fetch, "RECEIVED", 100)
-    monkeypatch.setattr(fetch, "TIMEOUT", (5.0, 0.5))
     return tmp_path / "cache"
 
 
