@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -type f -not -name '*.pyc')
 
-.PHONY: demo test test-long test-isa test-native fuzz wheel lint format clean
+.PHONY: demo test test-long test-isa test-everywhere test-native fuzz wheel lint format clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.package
@@ -16,14 +16,32 @@ test: .venv/.test
 test-long: .venv/.test
 	$(BIN)/python -m pytest -n 2 -m long
 
+INSTRUCTION_SETS = $$($(BIN)/python -c "from elmokit.engine import native; \
+	    print(*native.available(), 'none')")
+
 # The engines with each instruction set of this machine, and without the kernel.
 test-isa: .venv/.test
-	for isa in $$($(BIN)/python -c "from elmokit.engine import native; \
-	    print(*native.available(), 'none')"); do \
+	for isa in $(INSTRUCTION_SETS); do \
 	    echo "ELMOKIT_ISA=$$isa"; \
 	    ELMOKIT_ISA=$$isa $(BIN)/python -m pytest -n 2 -q -m 'not slow and not long' \
 	        tests/engine tests/train/test_native_*.py || exit 1; \
 	done
+
+# The whole suite with each of them, each with one thread and with two; stops at the first failure.
+# `make test-everywhere KEEP_GOING=1` goes through all of them; TESTS chooses some of the tests.
+TESTS ?=
+test-everywhere: .venv/.test
+	@failed=0; \
+	for isa in $(INSTRUCTION_SETS); do for threads in 1 2; do \
+	    printf '%s' "ELMOKIT_ISA=$$isa ELMOKIT_TEST_THREADS=$$threads: "; \
+	    if ELMOKIT_ISA=$$isa ELMOKIT_TEST_THREADS=$$threads \
+	        $(BIN)/python -m pytest -n 2 -q $(TESTS) > .venv/test-everywhere.log 2>&1; \
+	    then tail -n 1 .venv/test-everywhere.log; \
+	    else echo failed; cat .venv/test-everywhere.log; failed=1; \
+	        [ -n "$(KEEP_GOING)" ] || exit 1; \
+	    fi; \
+	done; done; \
+	exit $$failed
 
 # The C kernel under the address, undefined-behaviour and thread sanitisers; needs a compiler.
 test-native:

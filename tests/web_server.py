@@ -1,9 +1,8 @@
 """A web server with bad habits."""
 
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -17,7 +16,7 @@ class Page:
         status: The answer's status; other than 200 and 206 it has no body.
         redirect: Where to send the client instead.
         drops: How many bytes each of the next answers has before the connection breaks.
-        stalls: How many answers stop in the middle without an end.
+        stall: The next answer stops in the middle until this is set.
         ranges: Whether a part of the file can be asked for.
         etag: The version of the file.
         kind: Content-Type.
@@ -28,7 +27,7 @@ class Page:
     status: int = 200
     redirect: str = ""
     drops: list[int] = field(default_factory=list)
-    stalls: int = 0
+    stall: threading.Event | None = None
     ranges: bool = True
     etag: str | None = '"v1"'
     kind: str = "application/octet-stream"
@@ -78,11 +77,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", page.kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if page.stalls:
-            page.stalls -= 1
-            self.wfile.write(body[: len(body) // 2])
-            self.wfile.flush()
-            time.sleep(1.5)
+        stall, page.stall = page.stall, None
+        if stall is not None:
+            half = len(body) // 2
+            self.wfile.write(body[:half])
+            stall.wait()
+            with suppress(ConnectionError):  # the client may have left
+                self.wfile.write(body[half:])
             return
         self.wfile.write(body[: page.drops.pop(0)] if page.drops else body)
 

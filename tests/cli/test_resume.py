@@ -1,11 +1,9 @@
 """A run that is killed leaves nothing at OUT, and continues to the same bits."""
 
-import os
 import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -54,30 +52,36 @@ def interrupted_after(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Blocks, "add", limited)
 
 
-def test_killed_run_continues_to_the_same_bits(run: Any, model: Path, long_text: Path) -> None:
-    output, partial = long_text.with_name("out.h5"), long_text.with_name("out.h5.partial")
-    slow = f"""
-import time
+KILLED = """
+import os, signal, sys
 from elmokit import embed_file as embedding
-from elmokit.io.vectors.blocks import Blocks
-embedding.WINDOW_LINES = {WINDOW_LINES}
-add = Blocks.add
-Blocks.add = lambda self, entries: (add(self, entries), time.sleep(0.1))
+embedding.WINDOW_LINES, moment = int(sys.argv.pop(1)), sys.argv.pop(1)
+replace, names = os.replace, []
+def deadly(source, target):
+    names.append(target)
+    if len([name for name in names if name.suffix == ".npz"]) == 4:
+        if moment == "after":
+            replace(source, target)
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+os.replace = deadly
 from elmokit.cli import main
 main()
 """
+"""`elmokit`, which dies before or after its fourth block gets its name."""
+
+
+@pytest.mark.parametrize(("moment", "num_blocks"), [("before", 3), ("after", 4)])
+def test_killed_run_continues_to_the_same_bits(
+    run: Any, model: Path, long_text: Path, moment: str, num_blocks: int
+) -> None:
+    output, partial = long_text.with_name("out.h5"), long_text.with_name("out.h5.partial")
     arguments = ["embed", str(model), str(long_text), "-o", str(output)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", slow, *arguments], env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    while len(list(partial.glob("*.npz"))) < 2:
-        assert process.poll() is None
-        time.sleep(0.01)
-    time.sleep(random.random())
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(WINDOW_LINES), moment, *arguments])
+    assert killed.returncode == -signal.SIGKILL
     assert not output.exists()
-    assert "continued after" in run(*arguments, "--resume", "-v").stderr
+    continued = run(*arguments, "--resume", "-v").stderr
+    assert f"continued after {num_blocks * WINDOW_LINES} lines" in continued
     assert not partial.exists()
     run(*arguments[:-1], output.with_name("whole.h5"))
     assert_same_file(output, output.with_name("whole.h5"))

@@ -18,8 +18,7 @@ def run(script: str) -> str:
         [sys.executable, "-W", "error", EXAMPLES / script],
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

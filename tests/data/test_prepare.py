@@ -2,7 +2,6 @@
 
 import multiprocessing
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -288,25 +287,36 @@ def test_unfinished_work_on_other_text_is_not_used(
 
 
 SCRIPT = """
-import sys
+import os, sys
+from concurrent.futures import ProcessPoolExecutor
 from elmokit.data import prepare
 
+submit, blocks = ProcessPoolExecutor.submit, []
+
+def submit_eight(*arguments):
+    blocks.append(arguments)
+    if len(blocks) > 8:
+        os.read(0, 1)  # never comes
+    return submit(*arguments)
+
 if __name__ == "__main__":
+    ProcessPoolExecutor.submit = submit_eight
     prepare.BLOCK_BYTES = 2000
     prepare.prepare([sys.argv[1]], sys.argv[2], workers=2)
 """
+"""Prepares eight blocks, and waits to be killed."""
 
 
-def children(pid: int) -> set[int]:
-    """The processes that a process has started, itself left out."""
-    found = set()
+def processes() -> dict[int, int]:
+    """The processes that run, with their parents; not those that only wait to be reaped."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            parent = int(path.read_text().rsplit(")", 1)[1].split()[1])
+            state, parent = path.read_text().rsplit(")", 1)[1].split()[:2]
         except OSError:
             continue
-        if parent == pid:
-            found.add(int(path.parent.name))
+        if state not in "ZX":
+            found[int(path.parent.name)] = int(parent)
     return found
 
 
@@ -317,18 +327,18 @@ def test_kill_leaves_no_process_and_nothing_half_done(
     write(tmp_path / "in.txt", some_lines(6000))
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, tmp_path / "script.py", tmp_path / "in.txt", tmp_path / "out"]
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE)
     while not list(tmp_path.glob("out.partial/train-*.npz")):
         assert process.poll() is None
         time.sleep(0.01)
-    workers = children(process.pid)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    workers = {pid for pid, parent in processes().items() if parent == process.pid}
+    process.kill()
+    process.communicate()
     assert not (tmp_path / "out").exists() and workers
-    for _ in range(1000):
-        if not any(Path(f"/proc/{pid}").exists() for pid in workers):
+    for _ in range(3000):
+        if not workers & processes().keys():
             break
-        time.sleep(0.01)
+        time.sleep(0.1)
     else:
         pytest.fail(f"workers live on: {workers}")
     monkeypatch.setattr(preparing, "BLOCK_BYTES", 2000)

@@ -178,8 +178,11 @@ def test_engine_works_after_a_fork(num_threads: None) -> None:
     elmo._embedder.engine._threads(2)
     child = os.fork()
     if child == 0:
-        elmo._embedder.engine._threads(2).submit(int).result(timeout=20)
-        os._exit(0)
+        try:
+            elmo._embedder.engine._threads(2).submit(int).result(timeout=300)
+            os._exit(0)
+        finally:
+            os._exit(1)  # the rest of the tests is the parent's
     assert os.waitpid(child, 0)[1] == 0
 
 

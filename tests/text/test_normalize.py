@@ -1,9 +1,9 @@
 import re
 import sys
-import time
 import unicodedata
 
 import pytest
+from cpu_limit import cpu_limit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,7 +99,8 @@ def test_classes_hold_every_mark_and_everything_that_composes() -> None:
     ["\u0301", "\u0316\u0301", "\u0f73", "e\u0301", "\u1161", "\u1100\u1161\u11a8", "가\u11a8"],
 )
 def test_time_is_linear_in_the_length(unit: str) -> None:
-    assert _seconds(unit, 12_000) < 9 * _seconds(unit, 3_000)
+    with cpu_limit():
+        align("a" + unit * 300_000, "NFC")
 
 
 def test_a_hundred_thousand_marks_in_disorder_are_sorted_at_once() -> None:
@@ -109,13 +110,3 @@ def test_a_hundred_thousand_marks_in_disorder_are_sorted_at_once() -> None:
 
 def test_surrogates_are_replaced_one_for_one() -> None:
     assert without_surrogates("a\ud83d\ude00b\U0001f600") == "a\ufffd\ufffdb\U0001f600"
-
-
-def _seconds(unit: str, repeats: int) -> float:
-    text = "a" + unit * repeats
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        align(text, "NFC")
-        times.append(time.process_time() - start)
-    return min(times)

@@ -1,7 +1,6 @@
 """Two processes are one with the joint batch."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +50,7 @@ def start(
         command = [sys.executable, "-m", *torchrun, *program]
     return subprocess.run(
         [*command, *arguments, "--device", "cpu", "--resume", *options],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+        capture_output=True, text=True,
     )  # fmt: skip
 
 

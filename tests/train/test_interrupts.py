@@ -110,7 +110,7 @@ def test_the_command_that_is_printed_resumes_the_run(
     number: int, corpus: Path, config: PretrainConfig, tmp_path: Path
 ) -> None:
     path, run = tmp_path / "config.json", tmp_path / "a run"
-    config = config.override("train.max_steps=4000", "train.checkpoint_every=100000")
+    config = config.override("train.max_steps=1000000", "train.checkpoint_every=100000")
     path.write_text(json.dumps(config.to_dict()))
     command = [sys.executable, "-m", "elmokit", "pretrain", str(corpus), "-o", str(run)]
     command += ["--config", str(path), "--device", "cpu"]

@@ -1,14 +1,13 @@
 """Whole runs: they end, resume to the last digit, survive torn files, and load as models."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,15 @@ import torch
 from strategies import assert_refused
 
 from elmokit import Elmo
+from elmokit.data.batches import SentenceBatches
 from elmokit.data.corpus import Corpus
 from elmokit.errors import ElmoError
 from elmokit.train.config import DataConfig, PretrainConfig
+from elmokit.train.evaluate import Perplexity, held_out_perplexity
 from elmokit.train.final import num_final_targets
 from elmokit.train.logs import read_log
+from elmokit.train.loop import Loop, Row
+from elmokit.train.objective import Objective
 from elmokit.train.run import pretrain
 from elmokit.train.setup import fit_to_corpus, held_out_batches, new_model, training_stream
 
@@ -140,6 +143,21 @@ def test_a_run_that_goes_astray_ends_with_a_word_of_it(
     )
 
 
+KILLED = """
+import os, signal
+from elmokit.train.loop import Loop
+step = Loop.step
+def until_killed(self, share):
+    if self.progress.step == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+    step(self, share)
+Loop.step = until_killed
+from elmokit.cli import main
+main()
+"""
+"""`elmokit`, which dies after 13 steps."""
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -149,25 +167,20 @@ def test_a_run_that_goes_astray_ends_with_a_word_of_it(
     ],
 )
 def test_killed_and_resumed_equals_unbroken(
-    kind: str, corpus: Path, config: PretrainConfig, tmp_path: Path, num_threads: None
+    kind: str, corpus: Path, config: PretrainConfig, tmp_path: Path
 ) -> None:
-    torch.set_num_threads(1)  # as in the processes below
     config = {"sentences": sentences(config), "lanes": config, "full": full(config)}[kind]
     config = config.override("train.max_steps=40")
     whole = pretrain(corpus, tmp_path / "whole", config, device="cpu")
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config.to_dict()))
     broken = tmp_path / "broken"
-    command = [sys.executable, "-m", "elmokit", "pretrain", str(corpus), "-o", str(broken)]
-    command += ["--config", str(path), "--device", "cpu", "--resume", "-q"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment)
-    while process.poll() is None and len(read_log(broken / "log.jsonl")) < 13:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert len(read_log(broken / "log.jsonl")) < 40, "it was killed too late for this test"
-    subprocess.run(command, env=environment, check=True)
+    arguments = ["pretrain", str(corpus), "-o", str(broken)]
+    arguments += ["--config", str(path), "--device", "cpu", "--resume", "-q"]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments])
+    assert killed.returncode == -signal.SIGKILL
+    assert len(read_log(broken / "log.jsonl")) == 13
+    subprocess.run([sys.executable, "-m", "elmokit", *arguments], check=True)
     assert losses(broken) == losses(tmp_path / "whole")
     again = Elmo.from_pretrained(broken, device="cpu")
     for name, tensor in whole.state_dict().items():
@@ -195,31 +208,91 @@ def test_a_finished_run_can_go_on_with_a_larger_budget(
     assert losses(tmp_path / "run")[-1][0] == 15
 
 
+@dataclass
+class Clock:
+    """The time of a run: each step takes `step` seconds, each evaluated word `target` seconds."""
+
+    step: float
+    target: float
+    now: float = 1000.0
+    evaluated: float = 0.0
+
+    def evaluate(self, objective: Objective, batches: SentenceBatches, *rest: Any) -> Perplexity:
+        self.now += self.target * batches.num_targets
+        self.evaluated += self.target * batches.num_targets
+        return held_out_perplexity(objective, batches, *rest)
+
+    def backward(self, loop: Loop, part: int) -> float:
+        self.now += self.step
+        return BACKWARD(loop, part)
+
+
+BACKWARD = Loop._backward
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Replaces the clock of a run."""
+    clock = Clock(step=2.0, target=0.0)
+    time = SimpleNamespace(perf_counter=lambda: clock.now, monotonic=lambda: clock.now)
+    for name in ("run", "loop", "final"):
+        monkeypatch.setattr(f"elmokit.train.{name}.time", time)
+    for name in ("run", "final"):
+        monkeypatch.setattr(f"elmokit.train.{name}.held_out_perplexity", clock.evaluate)
+    monkeypatch.setattr(Loop, "_backward", lambda loop, part: clock.backward(loop, part))
+    return clock
+
+
+def one_minute(config: PretrainConfig, evaluate_every: int) -> PretrainConfig:
+    return config.override(
+        "train.max_steps=null", "train.max_minutes=1", f"train.evaluate_every={evaluate_every}"
+    )
+
+
+def seconds(run: Path) -> list[float]:
+    return [row["seconds"] for row in read_log(run / "log.jsonl")]
+
+
+def num_last_targets(corpus: Path) -> int:
+    valid = Corpus.open(corpus).valid
+    return num_final_targets(held_out_batches(valid, 100_000), valid)
+
+
 def test_a_time_budget_ends_the_run(
-    corpus: Path, config: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, config: PretrainConfig, tmp_path: Path, clock: Clock
 ) -> None:
-    config = config.override(
-        "train.max_steps=null", "train.max_minutes=0.02", "train.evaluate_every=1000000"
-    )
-    targets = num_final_targets(
-        held_out_batches(Corpus.open(corpus).valid, 100_000), Corpus.open(corpus).valid
-    )
-    monkeypatch.setattr("elmokit.train.run.seconds_per_target", lambda *_: 0.5 / targets)
-    pretrain(corpus, tmp_path / "run", config, device="cpu")
-    rows = read_log(tmp_path / "run" / "log.jsonl")
-    # Half a second of 1.2 is kept for the final evaluation.
-    assert rows[-1]["seconds"] >= 0.7 > rows[-2]["seconds"]
-    assert rows[-1]["lr"] < max(row["lr"] for row in rows)
+    clock.target = 25 / num_last_targets(corpus)
+    pretrain(corpus, tmp_path / "run", one_minute(config, 1_000_000), device="cpu")
+    # 25 seconds of the minute are kept for the final evaluation.
+    assert seconds(tmp_path / "run") == [2.0 * step for step in range(1, 19)]
+    rates = [row["lr"] for row in read_log(tmp_path / "run" / "log.jsonl")]
+    assert rates[-1] < max(rates)
+    # Another third of the 25 was spent before the first step, to measure the pace.
+    assert clock.evaluated == pytest.approx(25 * 4 / 3)
 
 
 def test_the_final_evaluation_takes_half_of_the_time_at_most(
-    corpus: Path, config: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, config: PretrainConfig, tmp_path: Path, clock: Clock
 ) -> None:
-    monkeypatch.setattr("elmokit.train.run.seconds_per_target", lambda *_: 1e9)
-    config = config.override("train.max_steps=null", "train.max_minutes=0.01")
-    pretrain(corpus, tmp_path / "run", config, device="cpu")
-    seconds = [row["seconds"] for row in read_log(tmp_path / "run" / "log.jsonl")]
-    assert seconds[-1] >= 0.3 > seconds[-2]
+    clock.target = 1e6
+    pretrain(corpus, tmp_path / "run", one_minute(config, 1_000_000), device="cpu")
+    assert seconds(tmp_path / "run") == [2.0 * step for step in range(1, 16)]
+
+
+def test_each_evaluation_measures_anew_how_long_the_last_will_take(
+    corpus: Path, config: PretrainConfig, tmp_path: Path, clock: Clock
+) -> None:
+    clock.target = 1e6
+
+    def speed_up(row: Row) -> None:
+        clock.target = 3 / num_last_targets(corpus)
+
+    run = tmp_path / "run"
+    pretrain(corpus, run, one_minute(config, 6), device="cpu", on_row=speed_up)
+    found = seconds(run)
+    # Evaluations of a second each after steps 6, 12, 18 and 24; three seconds are kept.
+    expected = [2.0 * step + (step - 1) // 6 for step in range(1, len(found) + 1)]
+    assert found == pytest.approx(expected) and found[-1] >= 57 > found[-2]
 
 
 def test_evaluations_read_sentences_from_all_over_the_held_out_text(corpus: Path) -> None:

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import threading
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import requests
 from tqdm import tqdm
+from urllib3.util import connection
 from web_server import Page, Server
 
 from elmokit import Elmo, download_model
@@ -158,14 +162,31 @@ def test_redirects_are_followed(pair: Path, server: Server) -> None:
     assert "/b/options.json" in [path for path, _ in server.requests]
 
 
-def test_a_stalled_server_is_asked_again(
+def test_a_stalled_server_is_left(
     pair: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "TIMEOUT", (60.0, 0.5))
-    server.pages["/a/weights.hdf5"].stalls = 1
+    page, stall = server.pages["/a/weights.hdf5"], threading.Event()
+    page.stall = stall
+    connect, get, connections = connection.create_connection, requests.get, []
+
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        connections.append(connect(*arguments, **options))
+        return connections[-1]
+
+    def hurried(url: str, *, timeout: tuple[float, float], **options: Any) -> requests.Response:
+        """Let the time-out pass at once, but only where the server has stalled."""
+        assert timeout == fetch.TIMEOUT and max(timeout) <= 60
+        was_due = url.endswith("/a/weights.hdf5") and page.stall is stall
+        response = get(url, timeout=timeout, **options)
+        if was_due:
+            connections[-1].settimeout(0.01)
+        return response
+
+    monkeypatch.setattr(connection, "create_connection", recorded)
+    monkeypatch.setattr(requests, "get", hurried)
     download_model("tiny")
-    assert [path for path, _ in server.requests].count("/a/weights.hdf5") >= 2
-    same_vectors(Elmo.from_pretrained("tiny"), Elmo.from_pretrained(pair))
+    stall.set()
+    assert [path for path, _ in server.requests].count("/a/weights.hdf5") == 2
 
 
 def test_the_user_agent_is_one_that_servers_accept(pair: Path, server: Server) -> None:
@@ -546,10 +567,18 @@ download_model("tiny")
 
 
 def test_two_processes_download_once(pair: Path, server: Server, cache: Path) -> None:
-    server.pages["/a/weights.hdf5"].stalls = 1  # long enough for the other one to come
+    stall = server.pages["/a/weights.hdf5"].stall = threading.Event()
     command = [sys.executable, "-c", DOWNLOAD, str(entries._DATA)]
-    processes = [subprocess.Popen(command) for _ in range(2)]
-    assert [process.wait(600) for process in processes] == [0, 0]
+    with subprocess.Popen(command) as first:
+        while ("/a/weights.hdf5", None) not in server.requests:
+            assert first.poll() is None
+            time.sleep(0.01)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as second:
+            assert second.stderr is not None
+            said = second.stderr.readline()
+            stall.set()
+    assert "waiting for another process" in said
+    assert (first.returncode, second.returncode) == (0, 0)
     assert [path for path, _ in server.requests].count("/a/options.json") == 1
 
 
