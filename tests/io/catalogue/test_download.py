@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from strategies import make_tiny
 from web_server import Page, Server
 
 from elmokit import Elmo, download_model
@@ -20,6 +21,8 @@ from elmokit.compat.allennlp import Elmo as AllenNlpElmo
 from elmokit.errors import ConfigError, FileError, FormatError
 from elmokit.io.catalogue import caches, entries
 from elmokit.io.catalogue.install import fetch_address
+from elmokit.io.replace import INCOMPLETE
+from elmokit.io.save import write_checkpoint
 
 Catalogue = Callable[[str], None]
 
@@ -320,6 +323,33 @@ def test_a_folder_of_ones_own(pair: Path, server: Server, tmp_path: Path, cache:
         download_model("tiny", tmp_path / "other", force=True)
     with pytest.raises(ConfigError, match="not a published model"):
         download_model("en")
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_force_takes_nothing_of_another_model(
+    server: Server, catalogue: Catalogue, official: Path, tmp_path: Path, is_killed: bool
+) -> None:
+    """Files of the same names, without a published hash, and files that the new model lacks."""
+    write_checkpoint(make_tiny(seed=1).to_checkpoint(), tmp_path / "new", "official")
+    rows = []
+    for model, source in (("old", official), ("new", tmp_path / "new")):
+        files = {path.name: path.read_bytes() for path in sorted(source.iterdir())}
+        if model == "old":
+            files["more-options.json"] = files["options.json"]
+        for name, data in files.items():
+            server.pages[f"/{model}/{name}"] = Page(data)
+        listed = ", ".join(
+            f'{{ name = "{name}", urls = ["{server.url}/{model}/{name}"] }}' for name in files
+        )
+        rows.append(f'[[test.models]]\nname = "{model}"\nfiles = [{listed}]\n')
+    catalogue("".join(rows))
+    folder = tmp_path / "mine"
+    download_model("old", folder)
+    if is_killed:
+        (folder / INCOMPLETE).touch()
+    download_model("new", folder, force=not is_killed)
+    same_vectors(Elmo.from_pretrained(folder), make_tiny(seed=1))
+    assert not (folder / "more-options.json").exists()
 
 
 def test_a_local_folder_of_that_name_is_pointed_out(

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 from ...errors import ConfigError, FileError, FormatError, quoted
 from ..archive import unpack_model
-from ..files import check_readable, is_there, list_folder, whole_folder, write_errors
+from ..files import check_readable, is_there, list_folder, read_json, write_errors
 from ..output import check_output_folder
+from ..replace import is_incomplete, whole_folder
 from .caches import (
     SOURCE,
     cache_folder,
@@ -58,8 +59,9 @@ def download_model(
         raise ConfigError(f"{entry.name} is a bundled model: there is nothing to download")
     if folder is None:
         return install(entry, unverified=unverified)
-    is_ours = is_there(Path(folder) / SOURCE)
-    target = check_output_folder(folder, "downloaded model", is_ours=is_ours, force=force)
+    begun = is_incomplete(Path(folder))
+    is_ours = begun or is_there(Path(folder) / SOURCE)
+    target = check_output_folder(folder, "downloaded model", is_ours=is_ours, force=force or begun)
     _check_status(entry, unverified)
     with lock(entry.name, target):
         _assemble(entry, target)
@@ -102,7 +104,7 @@ def fetch_address(url: str) -> Path:
         return place
     with lock(key, place):
         if not is_there(place):
-            _move(_obtain(file, file.urls, place, url).path, place)
+            _move(_obtain(file, file.urls, place, place.parent, url).path, place)
     return place
 
 
@@ -148,7 +150,8 @@ def _check_status(entry: ModelEntry, unverified: bool) -> None:
 
 def _assemble(entry: ModelEntry, folder: Path) -> None:
     """Fill `folder` with the files of a model; it holds all of them afterwards, or is unchanged."""
-    with whole_folder(folder) as temporary:
+    before = _before(folder)
+    with whole_folder(folder, drop=before.files) as temporary:
         found: dict[str, dict[str, object]] = {}
         for module in module_copies(entry):
             log.info("%s: found in TensorFlow Hub's cache, %s", entry.name, module)
@@ -156,7 +159,8 @@ def _assemble(entry: ModelEntry, folder: Path) -> None:
             break
         else:
             for file in entry.files:
-                found[file.name] = _add(entry, file, folder, temporary)
+                by_hand = folder / file.name if before.model in (None, entry.name) else None
+                found[file.name] = _add(entry, file, folder, by_hand, temporary)
         unpacked = sorted(path for path in temporary.rglob("*") if path.is_file())
         files = {
             path.relative_to(temporary).as_posix(): {"size": path.stat().st_size}
@@ -166,13 +170,38 @@ def _assemble(entry: ModelEntry, folder: Path) -> None:
         (temporary / SOURCE).write_text(text, encoding="utf-8")
 
 
-def _add(entry: ModelEntry, file: ModelFile, folder: Path, temporary: Path) -> dict[str, object]:
+class _Before(NamedTuple):
+    """What downloads left in a folder before: the name of the model, if there was one, and files."""
+
+    model: str | None
+    files: frozenset[str]
+
+
+def _before(folder: Path) -> _Before:
+    if not is_there(folder / SOURCE):
+        return _Before("" if is_incomplete(folder) else None, frozenset())
+    try:
+        source = read_json(folder / SOURCE)
+    except FormatError:
+        source = {}
+    files = source.get("files")
+    listed = {name.split("/")[0] for name in files} if isinstance(files, dict) else set()
+    # Only what is there: the names are those of a file, which may say anything.
+    there = {path.name for path in list_folder(folder)}
+    # Of which model the files of an incomplete folder are, nobody knows.
+    name = "" if is_incomplete(folder) else str(source.get("name", ""))
+    return _Before(name, frozenset(listed & there))
+
+
+def _add(
+    entry: ModelEntry, file: ModelFile, folder: Path, by_hand: Path | None, temporary: Path
+) -> dict[str, object]:
     """Put a file of a model, or what its archive holds, into `temporary`."""
     what = f"{entry.name}/{file.name}"
     urls: Sequence[str] = file.urls
     if mirror := os.environ.get("ELMOKIT_MIRROR"):
         urls = (f"{mirror.rstrip('/')}/{entry.name}/{file.name}",)
-    path, url, sha256 = _obtain(file, urls, folder / file.name, what)
+    path, url, sha256 = _obtain(file, urls, by_hand, folder, what)
     try:
         if file.is_archive:
             unpack_model(path, temporary)
@@ -195,10 +224,12 @@ class _Copy(NamedTuple):
     sha256: str
 
 
-def _obtain(file: ModelFile, urls: Sequence[str], by_hand: Path, what: str) -> _Copy:
+def _obtain(
+    file: ModelFile, urls: Sequence[str], by_hand: Path | None, folder: Path, what: str
+) -> _Copy:
     """A checked copy of a file, from this machine or else from the network."""
     for place in (by_hand, *copies(file)):
-        if is_there(place) and place.is_file():
+        if place is not None and is_there(place) and place.is_file():
             problem = wrong_contents(place, file)
             if problem is None:
                 sha256 = _checked_hash(place, file, what)
@@ -215,7 +246,7 @@ def _obtain(file: ModelFile, urls: Sequence[str], by_hand: Path, what: str) -> _
             raise
         raise FileError(
             f"{what} could not be downloaded; fetch {urls[0]} by hand and put it into "
-            f"{by_hand.parent} ({e})"
+            f"{folder} ({e})"
         ) from e
     try:
         return _Copy(part, url, _checked_hash(part, file, what))
