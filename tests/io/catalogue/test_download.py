@@ -204,6 +204,15 @@ def test_the_error_says_what_to_do_by_hand(pair: Path, server: Server, cache: Pa
     same_vectors(Elmo.from_pretrained("tiny"), Elmo.from_pretrained(pair))
 
 
+def test_a_model_in_the_cache_that_is_half_written_is_written_again(
+    pair: Path, cache: Path
+) -> None:
+    folder = download_model("tiny")
+    (folder / INCOMPLETE).touch()
+    same_vectors(Elmo.from_pretrained("tiny"), Elmo.from_pretrained(pair))
+    assert not (folder / INCOMPLETE).exists()
+
+
 def test_a_wrong_file_put_there_by_hand_is_refused(pair: Path, server: Server, cache: Path) -> None:
     folder = cache / "models" / "tiny"
     folder.mkdir(parents=True)

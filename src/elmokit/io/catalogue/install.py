@@ -64,7 +64,7 @@ def download_model(
     target = check_output_folder(folder, "downloaded model", is_ours=is_ours, force=force or begun)
     _check_status(entry, unverified)
     with lock(entry.name, target):
-        _assemble(entry, target)
+        _assemble(entry, target, reuse=False)
     return target
 
 
@@ -78,7 +78,7 @@ def install(entry: ModelEntry, *, unverified: bool = False) -> Path:
     _check_status(entry, unverified)
     with lock(entry.name, folder):
         if not is_complete(folder):
-            _assemble(entry, folder)
+            _assemble(entry, folder, reuse=True)
     return folder
 
 
@@ -148,10 +148,15 @@ def _check_status(entry: ModelEntry, unverified: bool) -> None:
     raise FileError(what)
 
 
-def _assemble(entry: ModelEntry, folder: Path) -> None:
-    """Fill `folder` with the files of a model; it holds all of them afterwards, or is unchanged."""
-    before = _before(folder)
-    with whole_folder(folder, drop=before.files) as temporary:
+def _assemble(entry: ModelEntry, folder: Path, *, reuse: bool) -> None:
+    """Fill `folder` with the files of a model; it holds all of them afterwards, or is unchanged.
+
+    Args:
+        entry: The model.
+        folder: Where.
+        reuse: Whether files in it, by their names, are this model's.
+    """
+    with whole_folder(folder, drop=_downloaded(folder)) as temporary:
         found: dict[str, dict[str, object]] = {}
         for module in module_copies(entry):
             log.info("%s: found in TensorFlow Hub's cache, %s", entry.name, module)
@@ -159,7 +164,7 @@ def _assemble(entry: ModelEntry, folder: Path) -> None:
             break
         else:
             for file in entry.files:
-                by_hand = folder / file.name if before.model in (None, entry.name) else None
+                by_hand = folder / file.name if reuse else None
                 found[file.name] = _add(entry, file, folder, by_hand, temporary)
         unpacked = sorted(path for path in temporary.rglob("*") if path.is_file())
         files = {
@@ -170,27 +175,17 @@ def _assemble(entry: ModelEntry, folder: Path) -> None:
         (temporary / SOURCE).write_text(text, encoding="utf-8")
 
 
-class _Before(NamedTuple):
-    """What downloads left in a folder before: the name of the model, if there was one, and files."""
-
-    model: str | None
-    files: frozenset[str]
-
-
-def _before(folder: Path) -> _Before:
+def _downloaded(folder: Path) -> set[str]:
+    """What an earlier download has left in a folder."""
     if not is_there(folder / SOURCE):
-        return _Before("" if is_incomplete(folder) else None, frozenset())
+        return set()
     try:
-        source = read_json(folder / SOURCE)
+        files = read_json(folder / SOURCE).get("files")
     except FormatError:
-        source = {}
-    files = source.get("files")
+        return set()
     listed = {name.split("/")[0] for name in files} if isinstance(files, dict) else set()
     # Only what is there: the names are those of a file, which may say anything.
-    there = {path.name for path in list_folder(folder)}
-    # Of which model the files of an incomplete folder are, nobody knows.
-    name = "" if is_incomplete(folder) else str(source.get("name", ""))
-    return _Before(name, frozenset(listed & there))
+    return listed & {path.name for path in list_folder(folder)}
 
 
 def _add(
