@@ -1,32 +1,41 @@
 """Every command and method that writes, in its smallest form."""
 
+import multiprocessing
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import elmokit.data.pool as pool
+import elmokit.data.prepare as preparing
 import elmokit.embed_file as embedding
-from elmokit import Corpus, Elmo, PrepareConfig, prepare, train_task
+from elmokit import Corpus, Elmo, PrepareConfig, download_model, prepare, train_task
 from elmokit.cli.evaluate import evaluate_cli
 from elmokit.compat.allennlp import ElmoEmbedder
+from elmokit.io.catalogue.entries import find_model
+from elmokit.io.catalogue.install import fetch_address
 from elmokit.io.files import read_json
+from elmokit.io.replace import is_incomplete
 from elmokit.io.save import write_checkpoint
 from elmokit.train.logs import read_log
 from elmokit.train.run import pretrain
 
+from .experiments import PLANS, make_data_sets, run_experiment
 from .targets import (
     make_corpus,
-    make_data_sets,
     many_langs,
     run_config,
-    run_experiment,
     task_config,
     tiny,
     write_tags,
     write_text,
 )
+from .web import publish
 
 VECTOR_FILES = ("out.npz", "out.h5", "out.jsonl", "out.parquet")
 FORMATS = ("native", "official", "tf", "manylangs", "pair")
@@ -41,12 +50,14 @@ class Command:
         run: The command.
         again: The command that a user gives after the kill.
         result: What the command is for, as something that can be compared.
+        is_atomic: Whether there is the old result, the new one or none at any moment.
     """
 
     prepare: Callable[[Path], object]
     run: Callable[[Path], object]
     again: Callable[[Path], object]
     result: Callable[[Path], object]
+    is_atomic: bool = True
 
 
 def _unless(name: str, command: Callable[[Path], object]) -> Callable[[Path], object]:
@@ -63,19 +74,33 @@ def _with_notes(make: Callable[[Path], object]) -> Callable[[Path], object]:
     return lambda folder: (make(folder), (folder / "run" / "notes.txt").write_text("mine"))
 
 
-def _vectors(folder: Path) -> bytes:
+def _vectors(folder: Path | str) -> bytes:
     return Elmo.from_pretrained(folder, device="cpu").embed("the gift").tobytes()
 
 
 # prepare
 
 
-def _prepare(folder: Path, *, stdin: bool = False, force: bool = False) -> None:
+def _prepare(folder: Path, *, stdin: bool = False, force: bool = False, workers: int = 1) -> None:
     config = PrepareConfig(tokenizer="whitespace", sentences="lines", valid_fraction=0.1)
     text = folder / "text.txt"
     if stdin:
         os.dup2(os.open(text, os.O_RDONLY), 0)
-    prepare(["-" if stdin else text], folder / "corpus", config, workers=1, force=force)
+    source = ["-" if stdin else text]
+    prepare(source, folder / "corpus", config, workers=workers, force=force)
+
+
+def _prepare_in_processes(folder: Path) -> None:
+    """With workers that begin at once: by fork, which is all that differs, not by spawn."""
+    preparing.BLOCK_BYTES = 500  # so that there are several blocks
+    forked = multiprocessing.get_context("fork")
+    pool.multiprocessing = SimpleNamespace(  # type: ignore[assignment]
+        get_context=lambda _: forked, parent_process=multiprocessing.parent_process
+    )
+    try:
+        _prepare(folder, workers=2)
+    finally:
+        preparing.BLOCK_BYTES, pool.multiprocessing = 4 << 20, multiprocessing
 
 
 def _old_corpus(folder: Path) -> None:
@@ -95,6 +120,9 @@ def _prepares() -> dict[str, Command]:
     return {
         "prepare": Command(text, _prepare, _unless("corpus", _prepare), fingerprint),
         "prepare -": Command(text, piped, _unless("corpus", piped), fingerprint),
+        "prepare --workers 2": Command(
+            text, _prepare_in_processes, _unless("corpus", _prepare_in_processes), fingerprint
+        ),
         "prepare --force": Command(_old_corpus, forced, forced, fingerprint),
     }
 
@@ -169,6 +197,89 @@ def _save(folder: Path, seed: int = 0) -> None:
     tiny(seed).save_pretrained(folder / "model")
 
 
+# downloads
+
+
+def _published(folder: Path) -> None:
+    source = folder.parent / "published"
+    write_checkpoint(tiny().to_checkpoint(), source, "official")
+    publish(source, folder.parent / "models.toml")
+
+
+def _published_and_old(folder: Path) -> None:
+    """A download, and then another model under the same name."""
+    _published(folder)
+    _download(folder, folder / "model")
+    write_checkpoint(tiny(1).to_checkpoint(), folder.parent / "published", "official", force=True)
+    shutil.rmtree(folder / "cache")
+
+
+def _download(folder: Path, out: Path | None, **options: bool) -> None:
+    os.environ["ELMOKIT_CACHE"] = str(folder / "cache")
+    download_model("published", out, **options)
+
+
+def _fetch(folder: Path) -> None:
+    os.environ["ELMOKIT_CACHE"] = str(folder / "cache")
+    entry = find_model("published")
+    assert entry is not None
+    for file in entry.files:
+        fetch_address(file.urls[0])
+
+
+def _in_cache(folder: Path) -> bytes:
+    os.environ["ELMOKIT_CACHE"], os.environ["ELMOKIT_OFFLINE"] = str(folder / "cache"), "1"
+    try:
+        return _vectors("published")
+    finally:
+        del os.environ["ELMOKIT_OFFLINE"]
+
+
+def _files_in_cache(folder: Path) -> list[tuple[str, bytes]]:
+    files = sorted((folder / "cache" / "files").glob("*/[!.]*"))
+    return [(path.name, path.read_bytes()) for path in files]
+
+
+def _downloads() -> dict[str, Command]:
+    def cached(f: Path) -> None:
+        _download(f, None)
+
+    def by_hand(f: Path) -> None:
+        _published(f)
+        place = f / "cache" / "models" / "published"
+        place.mkdir(parents=True)
+        shutil.copy(f.parent / "published" / "options.json", place)
+
+    def named(f: Path) -> None:
+        _download(f, f / "model")
+
+    def forced(f: Path) -> None:
+        _download(f, f / "model", force=True)
+
+    def empty(f: Path) -> None:
+        _published(f)
+        (f / "model").mkdir()
+
+    def again(f: Path) -> None:
+        # A folder that holds a whole model is one that nobody asks for again.
+        if not (f / "model" / "source.json").exists() or is_incomplete(f / "model"):
+            named(f)
+
+    def vectors(f: Path) -> bytes:
+        return _vectors(f / "model")
+
+    return {
+        "download": Command(_published, cached, cached, _in_cache),
+        "download, one file by hand": Command(by_hand, cached, cached, _in_cache),
+        "download -o": Command(_published, named, again, vectors),
+        "download -o, an empty folder": Command(empty, named, again, vectors),
+        "download -o --force": Command(_published_and_old, forced, forced, vectors),
+        "from_pretrained(address)": Command(
+            _published, _fetch, _fetch, _files_in_cache, is_atomic=False
+        ),
+    }
+
+
 # runs
 
 
@@ -200,6 +311,41 @@ def _run(folder: Path) -> object:
     assert read_json(run / "run.json")["has_checkpoint"]
     losses = [row["loss"] for row in read_log(run / "log.jsonl")]
     return losses, _vectors(run), (run / "notes.txt").exists()
+
+
+def _board(folder: Path) -> object:
+    run = folder / "run"
+    return _run(folder), any(path.stat().st_size for path in (run / "tensorboard").iterdir())
+
+
+def _pretrains() -> dict[str, Command]:
+    """A run writes its model several times: what is there meanwhile is not compared."""
+
+    def corpus(f: Path) -> None:
+        make_corpus(f / "corpus")
+
+    def command(
+        make: Callable[[Path], object], run: Callable[..., object], result: Any = _run, **mode: bool
+    ) -> Command:
+        again = mode or {"resume": True}
+        return Command(make, partial(run, **mode), partial(run, **again), result, is_atomic=False)
+
+    old = _corpus_and(partial(_pretrain, steps=3))
+    commands = {
+        "pretrain": command(corpus, _pretrain),
+        "pretrain --force": command(_with_notes(old), _pretrain, force=True),
+        "pretrain --resume": command(
+            _corpus_and(partial(_pretrain, steps=2)), _pretrain, resume=True
+        ),
+        "pretrain --from": command(_corpus_and(_save), _pretrain_from),
+        "pretrain --vectors": command(_corpus_and(_static), _pretrain_vectors),
+    }
+    if find_spec("tensorboard"):
+        board = partial(_pretrain, tensorboard=True)
+        old = _corpus_and(partial(_pretrain, steps=3, tensorboard=True))
+        commands["pretrain --tensorboard"] = command(corpus, board, _board)
+        commands["pretrain --tensorboard --force"] = command(old, board, _board, force=True)
+    return commands
 
 
 def _train(
@@ -235,23 +381,24 @@ def _trains() -> dict[str, Command]:
     tuned = ("elmo.place=input", "elmo.finetune=true")
     return {
         "train": Command(
-            _tags, partial(_train, seeds=2), partial(_train, seeds=2, resume=True), _task
+            _tags, partial(_train, seeds=2), partial(_train, seeds=2, resume=True), _task,
+            is_atomic=False,
         ),
         "train --force": Command(
             _with_notes(lambda f: (_tags(f), _train(f, epochs=1))),
-            partial(_train, force=True), partial(_train, force=True), _task,
+            partial(_train, force=True), partial(_train, force=True), _task, is_atomic=False,
         ),
         "train --resume": Command(
             lambda f: (_tags(f), _train(f, epochs=1)),
-            partial(_train, resume=True), partial(_train, resume=True), _task,
+            partial(_train, resume=True), partial(_train, resume=True), _task, is_atomic=False,
         ),
         "train, cached layers": Command(
             _tags_and_model, lambda f: elmo(f, *cached), lambda f: elmo(f, *cached, resume=True),
-            _task,
+            _task, is_atomic=False,
         ),
         "train, biLM too": Command(
             _tags_and_model, lambda f: elmo(f, *tuned), lambda f: elmo(f, *tuned, resume=True),
-            _task,
+            _task, is_atomic=False,
         ),
     }  # fmt: skip
 
@@ -260,7 +407,8 @@ def _trains() -> dict[str, Command]:
 
 
 def _data_sets(folder: Path, *, old: str = "") -> None:
-    make_data_sets(folder)
+    _save(folder)
+    make_data_sets(folder / "data")
     if old:
         run_experiment(folder, old)
 
@@ -283,8 +431,8 @@ def _reproduces(name: str) -> dict[str, Command]:
     forced = partial(run_experiment, name=name, force=True)
     old = partial(_data_sets, old=name)
     return {
-        f"reproduce {name}": Command(_data_sets, run, resumed, _report(name)),
-        f"reproduce {name} --force": Command(old, forced, forced, _report(name)),
+        f"reproduce {name}": Command(_data_sets, run, resumed, _report(name), False),
+        f"reproduce {name} --force": Command(old, forced, forced, _report(name), False),
     }
 
 
@@ -308,24 +456,8 @@ COMMANDS: dict[str, Command] = {
         partial(_save, seed=1), _save, _save, lambda f: _vectors(f / "model")
     ),
     **{name: command for format in FORMATS for name, command in _converts(format).items()},
-    "pretrain": Command(
-        lambda f: make_corpus(f / "corpus"), _pretrain, partial(_pretrain, resume=True), _run
-    ),
-    "pretrain --force": Command(
-        _with_notes(_corpus_and(partial(_pretrain, steps=3))), partial(_pretrain, force=True),
-        partial(_pretrain, force=True), _run,
-    ),
-    "pretrain --resume": Command(
-        _corpus_and(partial(_pretrain, steps=2)), partial(_pretrain, resume=True),
-        partial(_pretrain, resume=True), _run,
-    ),
-    "pretrain --from": Command(
-        _corpus_and(_save), _pretrain_from, partial(_pretrain_from, resume=True), _run
-    ),
-    "pretrain --vectors": Command(
-        _corpus_and(_static), _pretrain_vectors, partial(_pretrain_vectors, resume=True), _run
-    ),
+    **_downloads(),
+    **_pretrains(),
     **_trains(),
-    **_reproduces("table6"),
-    **_reproduces("figure2"),
+    **{name: command for experiment in PLANS for name, command in _reproduces(experiment).items()},
 }  # fmt: skip

@@ -2,8 +2,10 @@
 
 Each command runs in a forked process that ends, without any clean-up, at its n-th such call. Then
 the command is given again, as a user would, and must come to the result of an unbroken run.
+In between there is the old result, the new one, or one that is refused.
 """
 
+import multiprocessing
 import os
 import shutil
 import sys
@@ -12,8 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
+
+from elmokit.errors import ElmoError
 
 from .commands import Command
 
@@ -32,7 +37,7 @@ def kill_points(command: Command, folder: Path, seconds: float | None) -> Iterat
         shutil.copytree(start, place)
     with open(os.devnull, "w") as nothing, redirect_stdout(nothing):
         command.run(whole)  # here, so that no process has to import what it takes
-    expected = command.result(whole)
+    expected, old = command.result(whole), _result(command, start)
     total = _in_process(partial(command.run, here), None)
     if total <= 0:
         yield "the unbroken command failed" if total < 0 else "there is no kill point"
@@ -42,7 +47,10 @@ def kill_points(command: Command, folder: Path, seconds: float | None) -> Iterat
         shutil.rmtree(here)
         shutil.copytree(start, here)
         _in_process(partial(command.run, here), point)
-        if _in_process(partial(command.again, here), None) < 0:
+        left = _result(command, here) if command.is_atomic else None
+        if left not in (None, old, expected):
+            yield f"killed at call {point} of {total}: what is left is neither old nor new"
+        elif _in_process(partial(command.again, here), None) < 0:
             yield f"killed at call {point} of {total}: the command does not work any more"
         elif command.result(here) != expected:
             yield f"killed at call {point} of {total}: the result is another"
@@ -51,6 +59,14 @@ def kill_points(command: Command, folder: Path, seconds: float | None) -> Iterat
         if end is not None and time.monotonic() > end:
             return
     shutil.rmtree(folder)
+
+
+def _result(command: Command, folder: Path) -> object:
+    """The result that a folder holds; None if there is none, or one that is refused."""
+    try:
+        return command.result(folder)
+    except (ElmoError, OSError):
+        return None
 
 
 def spread(total: int) -> Iterator[int]:
@@ -78,7 +94,7 @@ def _in_process(call: Callable[[], object], point: int | None) -> int:
             count = _count_calls(point)
             torch.set_num_threads(1)
             call()
-            os.write(writer, str(count[0]).encode())
+            os.write(writer, str(count.value).encode())
             status = 0
         except BaseException as e:
             os.write(2, f"    {type(e).__name__}: {e!s:.300}\n".encode() if point is None else b"")
@@ -86,20 +102,22 @@ def _in_process(call: Callable[[], object], point: int | None) -> int:
             os._exit(status)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        said = pipe.read()
+        said = pipe.read()  # to its end: until the processes that it has started are gone, too
     os.waitpid(child, 0)
     return int(said) if said else -1
 
 
-def _count_calls(point: int | None) -> list[int]:
-    """Count the calls of this process, and end it at one of them."""
-    count = [0]
+def _count_calls(point: int | None) -> Any:
+    """Count the calls of this process and those that it forks; end the one that makes `point`."""
+    count = multiprocessing.get_context("fork").Value("l", 0)
 
     def hook(event: str, arguments: object) -> None:
         if event in EVENTS:
-            if count[0] == point:
+            with count.get_lock():
+                number = count.value
+                count.value += 1
+            if number == point:
                 os._exit(KILLED)
-            count[0] += 1
 
     sys.addaudithook(hook)
     return count

@@ -17,7 +17,6 @@ from elmokit.io.files import read_lines
 from elmokit.io.save import write_checkpoint
 from elmokit.io.static_vectors import read_static_vectors
 from elmokit.io.tensor_bundle import read_bundle, write_bundle
-from elmokit.reproduce import Plan, reproduce
 from elmokit.tasks.registry import find_task
 from elmokit.text.reader import Reader
 from elmokit.text.vocab import Vocab
@@ -25,6 +24,8 @@ from elmokit.train.config import DataConfig, PretrainConfig, SoftmaxConfig, Trai
 from elmokit.train.run import pretrain
 from elmokit.train.setup import training_stream
 from elmokit.train.status import run_status
+
+from .experiments import TAGS, make_data_sets, run_experiment
 
 Figure.savefig = lambda self, path, **_: Path(path).touch()  # type: ignore[method-assign,assignment]
 # Drawing is slow, and writes a file like any other.
@@ -170,8 +171,7 @@ def _use_run(path: Path) -> None:
 
 def write_tags(path: Path) -> None:
     """Sentences with names."""
-    rows = ["Anna\tB-PER\nmet\tO\nBob\tB-PER\n", "Paris\tB-LOC\nis\tO\nbig\tO\n"] * 6
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    path.write_text(TAGS, encoding="utf-8")
 
 
 def task_config(epochs: int) -> Any:
@@ -195,34 +195,9 @@ def _use_task(path: Path) -> None:
     train_task("ner", data, data, None, path, task_config(2), device="cpu", resume=True)
 
 
-def make_data_sets(folder: Path) -> None:
-    """A model and the data of an experiment."""
-    tiny().save_pretrained(folder / "model")
-    home = folder / "data" / "ner" / "en-ewt"
-    home.mkdir(parents=True)
-    for name in ("train.iob2", "dev.iob2"):
-        write_tags(home / name)
-    tagged = folder / "data" / "pos" / "en-ewt"
-    tagged.mkdir(parents=True)
-    words = (("the", "DET"), ("gift", "NOUN"), ("came", "VERB"))
-    lines = [f"{i}\t{word}\t_\t{tag}\t{tag}" + "\t_" * 5 for i, (word, tag) in enumerate(words, 1)]
-    for name in ("train.conllu", "dev.conllu"):
-        (tagged / name).write_text("\n".join(lines) + "\n\n")
-    (folder / "data" / "glove").mkdir()
-    (folder / "data" / "glove" / "small.txt").write_text("met 1 0 0\nbig 0 1 0\n")
-
-
-def run_experiment(folder: Path, name: str = "ner", out: str = "out", **options: bool) -> None:
-    """Reproduce something of the paper, in models of a few units."""
-    settings = ("words.char_filters=4", "train.batch_size=8", "ner.lstm_dim=4", "ner.lstm_layers=1")
-    plan = Plan(seeds=1, epochs=1, settings=settings)
-    if name == "table6":
-        plan = Plan(max_sentences=1)
-    reproduce(name, folder / "data", folder / "model", folder / out, plan, device="cpu", **options)
-
-
 def _make_experiment(path: Path) -> None:
-    make_data_sets(path.parent)
+    tiny().save_pretrained(path.with_name("model"))
+    make_data_sets(path.with_name("data"))
     run_experiment(path.parent, out=path.name)
 
 

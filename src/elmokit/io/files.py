@@ -7,9 +7,8 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -34,45 +33,6 @@ def whole_file(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def whole_folder(path: Path, *, replace: bool = True, drop: Collection[str] = ()) -> Iterator[Path]:
-    """A temporary folder to fill; its files move to `path` if the block succeeds.
-
-    Files of the same names in an existing `path` are replaced, or an error without `replace`;
-    others stay, but for those of the names in `drop`.
-    """
-    with write_errors(path):
-        if path.exists() and not path.is_dir():
-            raise FileError(f"{path}: a file is in the way of the folder to be written")
-        # Inside of a folder that is there: beside it may be another disk, or one to read only.
-        place = path if path.is_dir() else path.parent
-        place.mkdir(parents=True, exist_ok=True)
-        name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=place)
-    temporary = Path(name)
-    with write_errors(path, temporary):
-        try:
-            yield temporary
-            if path.exists():
-                files = sorted(temporary.iterdir())
-                for file in files:
-                    if not replace and (path / file.name).exists():
-                        raise FileError(
-                            f"{path / file.name} exists already; choose another name, "
-                            "or force it (--force)"
-                        )
-                for file in files:
-                    if file.is_dir() and (path / file.name).is_dir():
-                        shutil.rmtree(path / file.name)
-                    os.replace(file, path / file.name)
-                for name in {*drop} - {file.name for file in files}:
-                    (path / name).unlink(missing_ok=True)
-            else:
-                temporary.chmod(0o777 & ~_umask())
-                os.replace(temporary, path)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager
@@ -315,9 +275,3 @@ def _read_errors(path: Path, position: Callable[[], str]) -> Iterator[None]:
         if isinstance(e, FormatError):
             raise
         raise unreadable(path, e) from e
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -19,6 +19,7 @@ from .hub import download, looks_like_hub_id
 from .manylangs import read_manylangs
 from .native import read_native
 from .official import SOFTMAX, TOKENS, WEIGHTS, hdf5_files, kind_of_hdf5, read_official
+from .replace import check_whole
 from .tf_checkpoint import find_prefix, read_tf_checkpoint
 from .tf_hub import is_tf_hub, read_tf_hub
 
@@ -98,6 +99,7 @@ def _local_path(source: str | Path) -> Path | None:
 
 
 def _read_folder(folder: Path) -> Checkpoint:
+    check_whole(folder)
     names = [path.name for path in list_folder(folder)]
 
     def has(*patterns: str) -> bool:
@@ -153,6 +155,7 @@ def _read_file(path: Path) -> Checkpoint:
     check_readable(path)
     if is_archive(path):
         return _read_archive(path)
+    check_whole(path.parent)
     if path.suffix in (".hdf5", ".h5"):
         return _read_official_folder(path.parent, weights=path)
     if path.suffix == ".index":

@@ -16,6 +16,7 @@ from .bilm_tf import config_from_options, official_name, options_from_config, ru
 from .checkpoint import Checkpoint, expected_tensors
 from .files import check_readable, check_space, list_folder, read_json, read_words, write_json
 from .names import to_ours, to_theirs
+from .replace import check_whole
 from .sink import new_hdf5
 
 WEIGHTS, SOFTMAX, TOKENS, OTHER = "weights", "softmax", "token embeddings", "other"
@@ -58,6 +59,8 @@ def read_official(
         token_embeddings: A cached table of token vectors to use instead of the characters; a
             word outside of it gets the vector of `<UNK>`, as in bilm-tf.
     """
+    for folder in {options.parent, weights.parent}:
+        check_whole(folder)
     config = config_from_options(read_json(options), str(options))
     words = _read_vocab(vocab) if vocab else None
     table: dict[str, Tensor] = {}

@@ -5,11 +5,11 @@ wrote there before, and nothing else.
 """
 
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import ConfigError, FileError
+from .replace import remove
 
 LOCK = ".lock"
 """The file that `locked` leaves in a folder; it holds nothing."""
@@ -94,9 +94,6 @@ def remove_ours(folder: Path, names: Iterable[str]) -> None:
 
 def _remove(path: Path) -> None:
     try:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        remove(path)
     except OSError as e:
         raise FileError(f"{path} cannot be removed: {e.strerror or e}") from e

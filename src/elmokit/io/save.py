@@ -9,11 +9,12 @@ import torch
 
 from ..errors import ConfigError, FileError, quoted
 from .checkpoint import Checkpoint
-from .files import is_there, list_folder, read_json, whole_folder
+from .files import is_there, list_folder, read_json
 from .manylangs import write_manylangs
 from .native import write_native
 from .official import WEIGHTS, hdf5_files, kind_of_hdf5, write_official
 from .output import output_path
+from .replace import is_incomplete, whole_folder
 from .tf_checkpoint import write_tf_checkpoint
 
 Format: TypeAlias = Literal["native", "official", "tf", "manylangs"]
@@ -121,8 +122,13 @@ def format_in(folder: Path) -> str | None:
 
 
 def _has_files(folder: Path) -> bool:
-    """Whether there is more in a folder than hidden files, such as those of git."""
-    return is_there(folder) and any(path.name[0] != "." for path in list_folder(folder))
+    """Whether there is more in a folder than hidden files, such as those of git.
+
+    What a command left that died while it wrote there does not count.
+    """
+    if not is_there(folder) or is_incomplete(folder):
+        return False
+    return any(path.name[0] != "." for path in list_folder(folder))
 
 
 def _check_alone(folder: Path, weights: str) -> None:

@@ -12,7 +12,6 @@ for the instant between the two; the next run puts right what the last one left.
 import json
 import logging
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 from ..errors import FileError, FormatError
 from .files import is_there, read_json, whole_file, write_errors, write_json
 from .lock import locked
+from .replace import remove
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Work:
         """An empty folder to write the output to."""
         folder = self.folder / "result"
         with write_errors(folder):
-            _remove(folder)
+            remove(folder)
             folder.mkdir()
         return folder
 
@@ -83,7 +83,7 @@ class Work:
         old = self.folder / "old"
         with write_errors(self.output):
             if result.is_dir() and is_there(self.output):
-                _remove(old)
+                remove(old)
                 os.replace(self.output, old)
             os.replace(result, self.output)
         self.clear()
@@ -100,7 +100,7 @@ class Work:
         for pattern in (_BLOCKS, *_OURS):
             for path in self.folder.glob(pattern):
                 with suppress(OSError):  # it is in nobody's way here
-                    _remove(path)
+                    remove(path)
 
 
 @contextmanager
@@ -124,11 +124,3 @@ def open_work(output: Path) -> Iterator[Work]:
                 with suppress(OSError):  # files of others are in the folder
                     lock.unlink(missing_ok=True)
                     work.folder.rmdir()
-
-
-def _remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

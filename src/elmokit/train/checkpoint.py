@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError, FormatError
-from ..io.files import is_there, read_json, whole_folder
+from ..io.files import is_there, read_json
+from ..io.replace import whole_folder
 from ..io.tensor_file import load_tensors, save_tensors
 from .progress import Progress
 

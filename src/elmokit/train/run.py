@@ -25,6 +25,7 @@ from ..errors import ConfigError, ElmoError, FileError, FormatError
 from ..io.files import whole_file, write_json
 from ..io.lock import locked
 from ..io.output import LOCK, check_output_folder, remove_ours
+from ..io.replace import INCOMPLETE, complete, is_incomplete
 from ..io.save import save_beside
 from ..model import Elmo
 from .card import write_card
@@ -55,7 +56,7 @@ log = logging.getLogger(__name__)
 
 _WRITTEN = (
     "log.jsonl", "curve.png", "result.json", "config.json", "model.safetensors", "vocab.txt",
-    "characters.json", "words.json", "checkpoints", "tensorboard",
+    "characters.json", "words.json", "checkpoints", "tensorboard", INCOMPLETE,
 )  # fmt: skip
 """What a run writes beside `run.json` and a model card that may be somebody's own."""
 
@@ -103,12 +104,21 @@ def pretrain(
         raise ConfigError(f"{corpus}: no held-out text; prepare it with --valid or more lines")
     config = fit_to_corpus(config or PRESETS["small"], opened)
     with interrupts() as signals, world(device) as here, ExitStack() as stack:
+        _complete(folder, here)
         run = _Run(folder, opened, config, source, force, here, on_row, on_stage, signals)
         run.start(stack, None if vectors is None else os.fspath(vectors), tensorboard)
         with signals.deferred():
             run.loop.run(run.after_step)
         run.finish()
     return Elmo.from_pretrained(folder, device=device)
+
+
+def _complete(folder: Path, here: World) -> None:
+    """Finish what a run began that died while it replaced its model."""
+    if here.is_first and is_incomplete(folder):
+        with locked(folder / LOCK, folder):
+            complete(folder)
+    here.wait()
 
 
 class _Run:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import requests
+from strategies import make_tiny
 from tqdm import tqdm
 from urllib3.util import connection
 from web_server import Page, Server
@@ -27,6 +28,8 @@ from elmokit.compat.allennlp import Elmo as AllenNlpElmo
 from elmokit.errors import ConfigError, FileError, FormatError
 from elmokit.io.catalogue import caches, entries, fetch
 from elmokit.io.catalogue.install import fetch_address
+from elmokit.io.replace import INCOMPLETE
+from elmokit.io.save import write_checkpoint
 
 Catalogue = Callable[[str], None]
 
@@ -247,6 +250,15 @@ def test_the_error_of_every_published_model_names_address_and_folder(
             assert f"fetch {entry.files[0].urls[0]} by hand" in message
             assert f"put it into {Path('elmokit-cache', 'models', entry.name)}" in message
             assert problem in message and len(message) < 500
+
+
+def test_a_model_in_the_cache_that_is_half_written_is_written_again(
+    pair: Path, cache: Path
+) -> None:
+    folder = download_model("tiny")
+    (folder / INCOMPLETE).touch()
+    same_vectors(Elmo.from_pretrained("tiny"), Elmo.from_pretrained(pair))
+    assert not (folder / INCOMPLETE).exists()
 
 
 def test_a_wrong_file_put_there_by_hand_is_refused(pair: Path, server: Server, cache: Path) -> None:
@@ -536,6 +548,33 @@ def test_a_file_put_there_by_hand_serves_every_folder(
     folder = download_model("tiny", tmp_path / "mine")
     same_vectors(Elmo.from_pretrained(folder), Elmo.from_pretrained(unhashed))
     same_vectors(Elmo.from_pretrained("tiny"), Elmo.from_pretrained(unhashed))
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_force_takes_nothing_of_another_model(
+    server: Server, catalogue: Catalogue, official: Path, tmp_path: Path, is_killed: bool
+) -> None:
+    """Files of the same names, without a published hash, and files that the new model lacks."""
+    write_checkpoint(make_tiny(seed=1).to_checkpoint(), tmp_path / "new", "official")
+    rows = []
+    for model, source in (("old", official), ("new", tmp_path / "new")):
+        files = {path.name: path.read_bytes() for path in sorted(source.iterdir())}
+        if model == "old":
+            files["more-options.json"] = files["options.json"]
+        for name, data in files.items():
+            server.pages[f"/{model}/{name}"] = Page(data)
+        listed = ", ".join(
+            f'{{ name = "{name}", urls = ["{server.url}/{model}/{name}"] }}' for name in files
+        )
+        rows.append(f'[[test.models]]\nname = "{model}"\nfiles = [{listed}]\n')
+    catalogue("".join(rows))
+    folder = tmp_path / "mine"
+    download_model("old", folder)
+    if is_killed:
+        (folder / INCOMPLETE).touch()
+    download_model("new", folder, force=not is_killed)
+    same_vectors(Elmo.from_pretrained(folder), make_tiny(seed=1))
+    assert not (folder / "more-options.json").exists()
 
 
 def test_a_local_folder_of_that_name_is_pointed_out(

@@ -20,6 +20,7 @@ from pathlib import Path
 from ...errors import FileError, FormatError
 from ..files import is_there, read_json, whole_file, write_errors, write_json
 from ..lock import locked
+from ..replace import is_incomplete
 from .entries import ModelEntry, ModelFile, list_models
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ def lock(name: str, output: Path) -> Iterator[None]:
 
 def is_complete(folder: Path) -> bool:
     """Whether a folder holds a downloaded model with all of its files."""
-    if not is_there(folder / SOURCE):
+    if is_incomplete(folder) or not is_there(folder / SOURCE):
         return False
     try:
         files = read_json(folder / SOURCE)["files"]

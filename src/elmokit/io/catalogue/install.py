@@ -13,16 +13,9 @@ from urllib.parse import urlsplit
 
 from ...errors import ConfigError, FileError, FormatError, quoted
 from ..archive import unpack_model
-from ..files import (
-    check_readable,
-    is_there,
-    list_folder,
-    read_json,
-    whole_file,
-    whole_folder,
-    write_errors,
-)
+from ..files import check_readable, is_there, list_folder, read_json, whole_file, write_errors
 from ..output import check_output_folder
+from ..replace import is_incomplete, whole_folder
 from .caches import (
     SOURCE,
     cache_folder,
@@ -66,9 +59,10 @@ def download_model(
         raise ConfigError(f"{entry.name} is a bundled model: there is nothing to download")
     if folder is None:
         return install(entry, unverified=unverified)
-    is_ours = is_there(Path(folder) / SOURCE)
+    begun = is_incomplete(Path(folder))
+    is_ours = begun or is_there(Path(folder) / SOURCE)
     target = check_output_folder(
-        folder, "downloaded model", is_ours=is_ours, can_resume=False, force=force
+        folder, "downloaded model", is_ours=is_ours, can_resume=False, force=force or begun
     )
     cached = model_folder(entry)
     if not is_complete(cached):
@@ -167,7 +161,7 @@ def _check_status(entry: ModelEntry, unverified: bool) -> None:
 
 def _assemble(entry: ModelEntry, folder: Path) -> None:
     """Fill `folder` with the files of a model; it holds all of them afterwards, or is unchanged."""
-    with whole_folder(folder) as temporary:
+    with whole_folder(folder, drop=_downloaded(folder)) as temporary:
         found: dict[str, dict[str, object]] = {}
         for module in module_copies(entry):
             log.info("%s: found in TensorFlow Hub's cache, %s", entry.name, module)
@@ -193,10 +187,23 @@ def _write_source(
 
 def _copy_model(cached: Path, folder: Path) -> None:
     """A copy of a complete model of the cache."""
-    with whole_folder(folder) as temporary:
+    with whole_folder(folder, drop=_downloaded(folder)) as temporary:
         for name in (*read_json(cached / SOURCE)["files"], SOURCE):
             (temporary / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(cached / name, temporary / name)
+
+
+def _downloaded(folder: Path) -> set[str]:
+    """What an earlier download has left in a folder."""
+    if not is_there(folder / SOURCE):
+        return set()
+    try:
+        files = read_json(folder / SOURCE).get("files")
+    except FormatError:
+        return set()
+    listed = {name.split("/")[0] for name in files} if isinstance(files, dict) else set()
+    # Only what is there: the names are those of a file, which may say anything.
+    return listed & {path.name for path in list_folder(folder)}
 
 
 def _addresses(entry: ModelEntry, file: ModelFile, urls: Sequence[str]) -> Sequence[str]:
