@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -175,7 +176,9 @@ def test_engine_works_after_a_fork(num_threads: None) -> None:
     sentences = batch_of([5, 9, 3, 8] * 5)
     elmo.embed(sentences)
     torch.set_num_threads(1)  # torch's own threads do not survive a fork; ours must
-    elmo._embedder.engine._threads(2)
+    meeting, pool = threading.Barrier(2), elmo._embedder.engine._threads(2)
+    for thread in [pool.submit(meeting.wait) for _ in range(2)]:
+        thread.result()  # both threads run now; a pool starts them when it needs them
     child = os.fork()
     if child == 0:
         try:
