@@ -14,7 +14,7 @@ from typing import Any
 import elmokit.data.pool as pool
 import elmokit.data.prepare as preparing
 import elmokit.embed_file as embedding
-from elmokit import Corpus, Elmo, PrepareConfig, download_model, prepare, train_task
+from elmokit import Corpus, Elmo, PrepareConfig, download_model, load_task, prepare, train_task
 from elmokit.cli.evaluate import evaluate_cli
 from elmokit.compat.allennlp import ElmoEmbedder
 from elmokit.io.catalogue.entries import find_model
@@ -361,6 +361,21 @@ def _tags(folder: Path) -> None:
     write_tags(folder / "tags.conll")
 
 
+def _other_tags(folder: Path) -> None:
+    """Other words, of the same number, with other tags."""
+    text = (folder / "tags.conll").read_text(encoding="utf-8")
+    for old, new in {"Anna": "Eve", "Paris": "Rome", "PER": "ORG"}.items():
+        text = text.replace(old, new)
+    (folder / "tags.conll").write_text(text, encoding="utf-8")
+
+
+def _tagged(folder: Path) -> object:
+    """What the tagger knows, and thinks."""
+    task = load_task(folder / "run", device="cpu")
+    weights = {name: t.tolist() for name, t in task.model.state_dict().items()}
+    return weights, [tags for _, tags in task.predict_texts(["Eve met Anna in Rome, Paris"])]
+
+
 def _tags_and_model(folder: Path) -> None:
     _tags(folder)
     _save(folder)
@@ -387,6 +402,10 @@ def _trains() -> dict[str, Command]:
         "train --force": Command(
             _with_notes(lambda f: (_tags(f), _train(f, epochs=1))),
             partial(_train, force=True), partial(_train, force=True), _task, is_atomic=False,
+        ),
+        "train --force, other data": Command(
+            lambda f: (_tags(f), _train(f, epochs=1), _other_tags(f)),
+            partial(_train, epochs=1, force=True), partial(_train, epochs=1, force=True), _tagged,
         ),
         "train --resume": Command(
             lambda f: (_tags(f), _train(f, epochs=1)),
@@ -423,17 +442,18 @@ def _report(name: str) -> Callable[[Path], object]:
     return result
 
 
+FORCED = ("ner", "table5", "table6", "figure2")
+"""One experiment of each kind: what is replaced is the same for all of a kind."""
+
+
 def _reproduces(name: str) -> dict[str, Command]:
-    run, resumed = (
-        partial(run_experiment, name=name),
-        partial(run_experiment, name=name, resume=True),
-    )
-    forced = partial(run_experiment, name=name, force=True)
-    old = partial(_data_sets, old=name)
-    return {
-        f"reproduce {name}": Command(_data_sets, run, resumed, _report(name), False),
-        f"reproduce {name} --force": Command(old, forced, forced, _report(name), False),
-    }
+    run = partial(run_experiment, name=name)
+    resumed, forced = partial(run, resume=True), partial(run, force=True)
+    commands = {f"reproduce {name}": Command(_data_sets, run, resumed, _report(name), False)}
+    if name in FORCED:
+        old = partial(_data_sets, old=name)
+        commands[f"reproduce {name} --force"] = Command(old, forced, forced, _report(name), False)
+    return commands
 
 
 COMMANDS: dict[str, Command] = {

@@ -7,7 +7,9 @@ In between there is the old result, the new one, or one that is refused.
 
 import multiprocessing
 import os
+import resource
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ import torch
 from elmokit.errors import ElmoError
 
 from .commands import Command
+from .sandbox import MAX_SECONDS, MAX_WAIT
 
 EVENTS = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.symlink"})
 """Python announces them by whatever name they are called: `os`, `pathlib`, `shutil`, `tempfile`."""
@@ -52,7 +55,7 @@ def kill_points(command: Command, folder: Path, seconds: float | None) -> Iterat
             yield f"killed at call {point} of {total}: what is left is neither old nor new"
         elif _in_process(partial(command.again, here), None) < 0:
             yield f"killed at call {point} of {total}: the command does not work any more"
-        elif command.result(here) != expected:
+        elif _result(command, here) != expected:
             yield f"killed at call {point} of {total}: the result is another"
         else:
             yield "ok"
@@ -62,10 +65,10 @@ def kill_points(command: Command, folder: Path, seconds: float | None) -> Iterat
 
 
 def _result(command: Command, folder: Path) -> object:
-    """The result that a folder holds; None if there is none, or one that is refused."""
+    """The result in a folder; None if there is none, only part of one, or one that is refused."""
     try:
         return command.result(folder)
-    except (ElmoError, OSError):
+    except (ElmoError, OSError, AssertionError):
         return None
 
 
@@ -93,6 +96,9 @@ def _in_process(call: Callable[[], object], point: int | None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             count = _count_calls(point)
             torch.set_num_threads(1)
+            # A command that hangs dies, and counts as one that does not work any more.
+            resource.setrlimit(resource.RLIMIT_CPU, (10 * MAX_SECONDS, 10 * MAX_SECONDS))
+            signal.alarm(MAX_WAIT)
             call()
             os.write(writer, str(count.value).encode())
             status = 0

@@ -11,7 +11,7 @@ from typing import Any
 
 from elmokit.errors import ElmoError
 
-MAX_SECONDS, MAX_WAIT, MAX_MEMORY, MAX_ERROR = 30, 120, 2 << 30, 500
+MAX_SECONDS, MAX_WAIT, MAX_MEMORY, MAX_ERROR = 30, 1800, 2 << 30, 500
 """Seconds of the processor, and with all waiting, as the machine may be busy; bytes; characters."""
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

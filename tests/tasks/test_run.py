@@ -306,6 +306,8 @@ def test_only_a_new_folder_or_a_run_is_written_to(data: dict[str, Path], tmp_pat
     assert_refused(lambda: start(data, run, config), "--resume", "--force")
     gone = data | {"ner": tmp_path / "gone"}
     assert_refused(lambda: start(gone, run, config, force=True), "gone")
+    static = tmp_path / "no-vectors.txt"
+    assert_refused(lambda: start(data, run, config, force=True, static=static), "no-vectors")
     assert (run / "seed-2").is_dir()  # a mistake costs nothing
     other_config = ner_config({"epochs": 1, "lr": 0.5}, place="none")
     start(data, run, other_config, force=True)

@@ -18,7 +18,8 @@ from strategies import assert_refused
 from elmokit import Elmo
 from elmokit.data.batches import SentenceBatches
 from elmokit.data.corpus import Corpus
-from elmokit.errors import ElmoError
+from elmokit.errors import ElmoError, FileError, MissingExtra
+from elmokit.io.replace import INCOMPLETE
 from elmokit.train.config import DataConfig, PretrainConfig
 from elmokit.train.evaluate import Perplexity, held_out_perplexity
 from elmokit.train.final import num_final_targets
@@ -372,3 +373,34 @@ def test_settings_apply(config: PretrainConfig) -> None:
     changed = config.override("train.lr=3e-4", "train.max_tokens=2e6", "data.reading=lanes")
     expected: Any = replace(config.train, lr=3e-4, max_tokens=2_000_000)
     assert changed.train == expected and changed.data.reading == "lanes"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_tensorboard_that_is_missing_costs_no_run(
+    corpus: Path, config: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    force: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    run = tmp_path / "run"
+    if force:
+        pretrain(corpus, run, config, device="cpu")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(MissingExtra, match="tensorboard is not installed"):
+        pretrain(corpus, run, config, device="cpu", force=force, tensorboard=True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_that_died_while_it_replaced_its_model_resumes(
+    corpus: Path, config: PretrainConfig, tmp_path: Path
+) -> None:
+    whole = pretrain(corpus, tmp_path, config, device="cpu")
+    rest = tmp_path / ".run.x.partial"
+    rest.mkdir()
+    (tmp_path / "model.safetensors").rename(rest / "model.safetensors")
+    (tmp_path / "model.safetensors").write_bytes(b"old")
+    (tmp_path / INCOMPLETE).write_text(f"{rest.name}\n")
+    with pytest.raises(FileError, match="--resume"):
+        Elmo.from_pretrained(tmp_path)
+    again = pretrain(corpus, tmp_path, config, device="cpu", resume=True)
+    assert all(t.equal(again.state_dict()[name]) for name, t in whole.state_dict().items())
+    assert not (tmp_path / INCOMPLETE).exists()

@@ -162,9 +162,7 @@ class _Run:
         }
         self.card = found = json.loads(json.dumps(found))
         warn_of_unseen(self.task, self.facts, self.dev, dev)
-        if force:
-            remove_ours(self.folder, WRITTEN)
-        if holds_run(self.folder):
+        if holds_run(self.folder) and not force:
             before = read_card(self.folder)
             check_same(self.folder, before, found)
             self.table = load_words(self.folder)
@@ -175,6 +173,8 @@ class _Run:
             self.table = word_table(
                 self._sentences(self.train), config.words, _read_static(static, self._words())
             )
+            if force:  # now that everything has been read
+                remove_ours(self.folder, WRITTEN)
             # First: it says whose folder this is, for a run that is killed in between.
             _write(self.folder / "task.json", self.card)
             save_words(self.folder, self.table)

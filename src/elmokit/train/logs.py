@@ -42,12 +42,17 @@ class RunLog:
             self.board.close()
 
 
-def _board(folder: Path, step: int) -> Any:
+def board_writer() -> Any:
+    """The class that writes events for TensorBoard, or an error that says how to get it."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as e:
         raise MissingExtra("tensorboard", "tensorboard") from e
-    return SummaryWriter(folder / "tensorboard", purge_step=step + 1)
+    return SummaryWriter
+
+
+def _board(folder: Path, step: int) -> Any:
+    return board_writer()(folder / "tensorboard", purge_step=step + 1)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

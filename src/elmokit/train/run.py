@@ -36,7 +36,7 @@ from .distributed import World, world
 from .evaluate import held_out_perplexity
 from .final import final_evaluation, num_final_targets, seconds_per_target
 from .interrupts import Interrupts, interrupts
-from .logs import RunLog, read_log
+from .logs import RunLog, board_writer, read_log
 from .loop import Loop, Row
 from .objective import Objective
 from .presets import PRESETS
@@ -94,6 +94,8 @@ def pretrain(
         on_stage: Gets the name of what is done before or after the steps, and the share of it that
             is done.
     """
+    if tensorboard:
+        board_writer()  # before anything is replaced or written
     if source is not None and vectors is not None:
         raise ConfigError("vectors are the start of a new model; they cannot go with --from")
     folder = check_output_folder(

@@ -2,13 +2,17 @@
 
 import sys
 from itertools import combinations, permutations
+from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
 from elmokit.errors import InputError, MissingExtra
+from elmokit.tasks.coref import CorefConfig
 from elmokit.tasks.coref.metrics import Clusters, coref_scores
+from elmokit.tasks.registry import find_task
+from elmokit.text.reader import Reader
 
 # The example of Pradhan et al. (2014), section 3: h and i are no mentions of the key, e is missing.
 KEY = ["abc", "defg"]
@@ -137,3 +141,6 @@ def test_bad_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(MissingExtra, match="tasks"):
         coref_scores([KEY], [RESPONSE])
+    # Before a training, not after its first epoch.
+    with pytest.raises(MissingExtra, match="tasks"):
+        find_task("coref").read(Path("gone"), CorefConfig(), Reader("regex"), is_training=True)

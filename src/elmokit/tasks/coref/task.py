@@ -14,6 +14,7 @@ from ..task import Facts, Metrics
 from .clusters import bracketed
 from .config import CorefConfig
 from .data import Cluster, CorefDocument, read_documents
+from .metrics import coref_scores, require_libraries
 from .model import CorefModel
 
 
@@ -29,6 +30,7 @@ class CorefTask:
     ) -> list[CorefDocument]:
         """The documents, without singletons unless they are wanted."""
         assert isinstance(config, CorefConfig)
+        require_libraries()
         every = read_documents(path)
         documents = one_side(every, lambda d: d.name, config.held_out, is_training=is_training)
         if config.singletons:
@@ -60,8 +62,6 @@ class CorefTask:
         self, examples: Sequence[CorefDocument], predictions: Sequence[list[Cluster]]
     ) -> Metrics:
         """MUC, B³, CEAFφ4 and the mean of their F1."""
-        from .metrics import coref_scores
-
         return coref_scores([example.clusters for example in examples], predictions)
 
     def row(self, example: CorefDocument, prediction: list[Cluster]) -> dict[str, Any]:
