@@ -85,3 +85,38 @@ EXPORT void elmokit_filters_backward(int isa, const filter_bank *bank, const int
     CHOOSE(isa, filters_backward, bank, characters, num_words, grad, places, first, end,
            grad_table);
 }
+
+EXPORT void elmokit_multiply_matrices(int isa, const product *p) {
+    CHOOSE(isa, multiply_matrices, p);
+}
+
+EXPORT int64_t elmokit_product_panels(int isa, const product *p) {
+    int64_t size;
+    CHOOSE(isa, size = product_panels, p);
+    return size;
+}
+
+EXPORT int64_t elmokit_product_block(int isa) {
+    int64_t size;
+    CHOOSE(isa, size = product_block);
+    return size;
+}
+
+EXPORT void elmokit_softmax_pack(int isa, const softmax_job *job, int is_back) {
+    CHOOSE(isa, softmax_pack, job, is_back);
+}
+
+EXPORT void elmokit_softmax_run(int isa, const softmax_job *job) {
+    CHOOSE(isa, softmax_run, job);
+}
+
+EXPORT int64_t elmokit_softmax_scratch(int isa, const softmax_job *job) {
+    int64_t size;
+    CHOOSE(isa, size = softmax_scratch, job);
+    return size;
+}
+
+EXPORT void elmokit_add_rows(int isa, int64_t num_rows, int64_t dim, const int64_t *index,
+                             const float *scales, const float *rows, float *out) {
+    CHOOSE(isa, add_rows, num_rows, dim, index, scales, rows, out);
+}

@@ -65,12 +65,11 @@ INLINE vec most(vec a, vec b) { return -least(-a, -b); }
 /* Both return their second number where one is not a number: so x stays one that is not. */
 INLINE vec clamp(vec x, float limit) { return most(all(-limit), least(all(limit), x)); }
 
-/* e^x for |x| <= 28, to about 2 units in the last place. Beyond 28 a gate is open or shut to
- * 1e-12, and the limit keeps products of three such numbers finite. */
-INLINE vec exp28(vec x) {
+/* e^x for |x| <= limit <= 87, to about 2 units in the last place. */
+INLINE vec exp_within(vec x, float limit) {
     const float log2e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
-    x = clamp(x, 28.0f);
+    x = clamp(x, limit);
     vec shifted = x * all(log2e) + all(magic);
     vec n = shifted - all(magic);
     vec r = x - n * all(ln2_high) - n * all(ln2_low);
@@ -86,6 +85,10 @@ INLINE vec exp28(vec x) {
     return p * (vec)exponent;
 }
 
+/* For gates: beyond 28 one is open or shut to 1e-12, and the limit keeps products of three such
+ * numbers finite. */
+INLINE vec exp28(vec x) { return exp_within(x, 28.0f); }
+
 /* σ(f) c + σ(i) tanh(g), by one division instead of three. */
 INLINE vec next_cell(vec i, vec f, vec g, vec c) {
     vec one = all(1.0f);
@@ -100,15 +103,16 @@ INLINE vec hidden(vec o, vec c) {
     return (one - ec) / ((one + exp28(-o)) * (one + ec));
 }
 
-/* acc[r] += a[r, i] * w[i] for one i, where w is [k][num_vectors * VL]. */
-INLINE void multiply_one(int mr, int num_vectors, vec acc[MR][NV], const float *a, int64_t lda,
-                         const float *w, int64_t i) {
+/* acc[r] += a[r, i] * w[i] for one i, where a[r, i] is a[r * row + i * column] and w is
+ * [k][num_vectors * VL]. */
+INLINE void multiply_one(int mr, int num_vectors, vec acc[MR][NV], const float *a, int64_t row,
+                         int64_t column, const float *w, int64_t i) {
     vec b[NV];
 #pragma GCC unroll 4
     for (int v = 0; v < num_vectors; v++) b[v] = load(w + (i * num_vectors + v) * VL);
 #pragma GCC unroll 8
     for (int r = 0; r < mr; r++) {
-        vec x = all(a[r * lda + i]);
+        vec x = all(a[r * row + i * column]);
 #pragma GCC unroll 4
         for (int v = 0; v < num_vectors; v++) acc[r][v] += x * b[v];
     }
@@ -116,9 +120,9 @@ INLINE void multiply_one(int mr, int num_vectors, vec acc[MR][NV], const float *
 
 /* acc[r] += a[r, 0:k] * w. Every number is summed in the order of k, whatever the number of rows,
  * so that a sentence has the same vectors alone and in a batch, to the last bit. */
-INLINE void multiply(int mr, int num_vectors, vec acc[MR][NV], const float *a, int64_t lda,
-                     const float *w, int64_t k) {
-    for (int64_t i = 0; i < k; i++) multiply_one(mr, num_vectors, acc, a, lda, w, i);
+INLINE void multiply(int mr, int num_vectors, vec acc[MR][NV], const float *a, int64_t row,
+                     int64_t column, const float *w, int64_t k) {
+    for (int64_t i = 0; i < k; i++) multiply_one(mr, num_vectors, acc, a, row, column, w, i);
 }
 
 /* Two panels side by side, each as above. */
@@ -126,8 +130,8 @@ INLINE void multiply_two(int mr, vec acc[][MR][NV], const float *a, int64_t lda,
                          int64_t k) {
     const float *next = w + k * PANEL;
     for (int64_t i = 0; i < k; i++) {
-        multiply_one(mr, NV, acc[0], a, lda, w, i);
-        multiply_one(mr, NV, acc[1], a, lda, next, i);
+        multiply_one(mr, NV, acc[0], a, lda, 1, w, i);
+        multiply_one(mr, NV, acc[1], a, lda, 1, next, i);
     }
 }
 
@@ -159,7 +163,8 @@ INLINE void gate_sums(int mr, vec sums[MR][GATES], const cell_rows *rows, int64_
     } else {
 #pragma GCC unroll 4
         for (int p = 0; p < PANELS; p++)
-            multiply(mr, NV, acc[p], rows->h, output_dim, w + p * output_dim * PANEL, output_dim);
+            multiply(mr, NV, acc[p], rows->h, output_dim, 1, w + p * output_dim * PANEL,
+                     output_dim);
     }
 #pragma GCC unroll 4
     for (int p = 0; p < PANELS; p++)
@@ -189,7 +194,7 @@ INLINE void project_block(int mr, int num_vectors, const float *m, int64_t ldm, 
 #pragma GCC unroll 4
         for (int v = 0; v < num_vectors; v++)
             acc[r][v] = is_first ? all(0.0f) : load(out + r * ldo + v * VL);
-    multiply(mr, num_vectors, acc, m, ldm, w, k);
+    multiply(mr, num_vectors, acc, m, ldm, 1, w, k);
 #pragma GCC unroll 8
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
@@ -232,7 +237,7 @@ INLINE void linear_block(int mr, const float *x, int64_t ldx, const float *start
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < NV; v++) acc[r][v] = load(start + r * lds + v * VL);
-    multiply(mr, NV, acc, x, ldx, w, depth);
+    multiply(mr, NV, acc, x, ldx, 1, w, depth);
 #pragma GCC unroll 8
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
@@ -404,3 +409,5 @@ void SUFFIX(char_cnn)(const char_filters *filters, const int64_t *characters, in
 }
 
 #include "training.c"
+#include "product.c"
+#include "softmax.c"

@@ -85,6 +85,42 @@ typedef struct {
     const float *bias;  /* [num_filters] */
 } filter_bank;
 
+/* out = a b, plus the bias or what `out` holds. The rows of `out` are contiguous; `a` and `b` may
+ * be transposed: a[row][i] is a[row * a_row + i * a_depth], b[i][column] likewise. */
+typedef struct {
+    int64_t num_rows, num_columns, depth;
+    const float *a;
+    int64_t a_row, a_depth;
+    const float *b;
+    int64_t b_depth, b_column;
+    const float *bias; /* [num_columns]; null: none */
+    int64_t adds;      /* whether the product is added to `out` */
+    float *out;
+    int64_t out_row;
+    float *panels;    /* b as [K blocks][panels][depth][panel], product_panels floats */
+    int64_t is_packed; /* whether the panels are filled */
+    float *block;     /* product_block floats; not needed if a_depth is 1 */
+} product;
+
+/* The sampled softmax of some rows and its gradients. Each call has buffers of its own. */
+typedef struct {
+    int64_t num_rows, dim, num_samples;
+    const float *h;         /* [rows][dim] */
+    const int64_t *targets; /* [rows] words */
+    const int64_t *hits;    /* [rows] the sample that is the row's target, to be left out; or -1 */
+    const float *weight;    /* [words][dim] */
+    const float *offsets;   /* [words]: the bias less the log of the expected count */
+    const float *samples;   /* [samples][dim]: their rows of the weight */
+    const float *sample_offsets; /* [samples] */
+    float *to_logits, *from_logits; /* the samples as panels of h samples' and of p samples */
+    float *largest, *total, *truth; /* [rows]: log Σ exp(logits) is largest + log(total) */
+    float *grad_true;               /* [rows]: p(target) - 1 */
+    float *grad_h;                  /* [rows][dim] */
+    float *grad_samples;            /* [samples][dim] */
+    float *grad_offsets;            /* [samples], zeros */
+    float *scratch;                 /* softmax_scratch floats */
+} softmax_job;
+
 #define DECLARE(isa)                                                                              \
     void lstm_run_##isa(const lstm_layer *, const lstm_job *);                                    \
     void linear_##isa(const linear_layer *, const float *, int64_t, int64_t, int64_t, float *);   \
@@ -96,7 +132,15 @@ typedef struct {
     void filters_forward_##isa(const filter_bank *, const int32_t *, int64_t, const int64_t *,    \
                                float *, int32_t *);                                               \
     void filters_backward_##isa(const filter_bank *, const int32_t *, int64_t, const float *,     \
-                                const int32_t *, int64_t, int64_t, float *);
+                                const int32_t *, int64_t, int64_t, float *);                      \
+    void pack_product_##isa(const product *);                                                     \
+    void multiply_matrices_##isa(const product *);                                                \
+    int64_t product_panels_##isa(const product *);                                                \
+    int64_t product_block_##isa(void);                                                            \
+    void softmax_pack_##isa(const softmax_job *, int);                                            \
+    void softmax_run_##isa(const softmax_job *);                                                  \
+    int64_t softmax_scratch_##isa(const softmax_job *);                                           \
+    void add_rows_##isa(int64_t, int64_t, const int64_t *, const float *, const float *, float *);
 
 DECLARE(avx512)
 DECLARE(avx2)

@@ -22,6 +22,13 @@ void SUFFIX(filters_forward)(const filter_bank *, const int32_t *, int64_t, cons
                              float *, int32_t *);
 void SUFFIX(filters_backward)(const filter_bank *, const int32_t *, int64_t, const float *,
                               const int32_t *, int64_t, int64_t, float *);
+void SUFFIX(multiply_matrices)(const product *);
+int64_t SUFFIX(product_panels)(const product *);
+int64_t SUFFIX(product_block)(void);
+void SUFFIX(softmax_pack)(const softmax_job *, int);
+void SUFFIX(softmax_run)(const softmax_job *);
+int64_t SUFFIX(softmax_scratch)(const softmax_job *);
+void SUFFIX(add_rows)(int64_t, int64_t, const int64_t *, const float *, const float *, float *);
 
 static uint64_t seed = 1;
 static int failures = 0;
@@ -504,6 +511,118 @@ static void test_filters(void) {
     free(lengths); free(want); free(want_table);
 }
 
+static void test_product(void) {
+    int64_t rows = 1 + below(150), columns = 1 + below(100), depth = 1 + below(700);
+    int is_a_transposed = (int)below(2), is_b_transposed = (int)below(2), start = (int)below(3);
+    float *a = floats(rows * depth, 1), *b = floats(depth * columns, 0.1);
+    float *bias = floats(columns, 1), *out = floats(rows * columns, 1);
+    product p = {rows, columns, depth, a, is_a_transposed ? 1 : depth, is_a_transposed ? rows : 1,
+                 b, is_b_transposed ? 1 : columns, is_b_transposed ? depth : 1,
+                 start == 1 ? bias : NULL, start == 2, out, columns, NULL, 0, NULL};
+    double *want = malloc((size_t)(rows * columns) * sizeof(double));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) {
+            double sum = start == 1 ? bias[c] : start == 2 ? out[r * columns + c] : 0;
+            for (int64_t i = 0; i < depth; i++)
+                sum += (double)a[r * p.a_row + i * p.a_depth] * b[i * p.b_depth + c * p.b_column];
+            want[r * columns + c] = sum;
+        }
+    p.panels = floats(SUFFIX(product_panels)(&p), 0);
+    p.block = floats(SUFFIX(product_block)(), 0);
+    SUFFIX(multiply_matrices)(&p);
+    check("product", out, want, rows * columns);
+    free(a); free(b); free(bias); free(out); free(want); free(p.panels); free(p.block);
+}
+
+static void *run_softmax(void *job) {
+    SUFFIX(softmax_run)(job);
+    return NULL;
+}
+
+/* Probabilities and gradients of one row by their definition; returns the loss. */
+static double softmax_row(const softmax_job *job, int64_t row, double *grad_h, double *grad_samples,
+                          double *grad_offsets, double *grad_true) {
+    const int64_t dim = job->dim, n = job->num_samples, word = job->targets[row];
+    const float *h = job->h + row * dim;
+    double *logits = malloc((size_t)(n + 1) * sizeof(double)), total = 0;
+    for (int64_t s = 0; s <= n; s++) {
+        const float *w = s < n ? job->samples + s * dim : job->weight + word * dim;
+        logits[s] = s < n ? job->sample_offsets[s] : job->offsets[word];
+        for (int64_t i = 0; i < dim; i++) logits[s] += (double)h[i] * w[i];
+        if (s != job->hits[row]) total += exp(logits[s]);
+    }
+    for (int64_t i = 0; i < dim; i++) grad_h[i] = 0;
+    for (int64_t s = 0; s <= n; s++) {
+        const float *w = s < n ? job->samples + s * dim : job->weight + word * dim;
+        double p = s == job->hits[row] ? 0 : exp(logits[s]) / total - (s == n);
+        for (int64_t i = 0; i < dim; i++) grad_h[i] += p * w[i];
+        for (int64_t i = 0; s < n && i < dim; i++) grad_samples[s * dim + i] += p * h[i];
+        if (s < n) grad_offsets[s] += p;
+        else *grad_true = p;
+    }
+    double loss = log(total) - logits[n];
+    free(logits);
+    return loss;
+}
+
+static void test_softmax(void) {
+    int64_t rows = 1 + below(300), dim = 1 + below(70), n = 1 + below(150), words = 1 + below(90);
+    float *h = floats(rows * dim, 1), *weight = floats(words * dim, 1), *offsets = floats(words, 3);
+    float *samples = floats(n * dim, 1), *sample_offsets = floats(n, 3);
+    int64_t panels = NV * VL, width = (dim + panels - 1) / panels * panels;
+    float *to_logits = floats(dim * ((n + panels - 1) / panels * panels), 0);
+    float *from_logits = floats(n * width, 0), *numbers = floats(4 * rows, 0);
+    float *grad_h = floats(rows * dim, 0), *grad_samples = floats(2 * n * dim, 0);
+    float *grad_offsets = floats(2 * n, 0), *loss = floats(rows, 0), *out = floats(words * dim, 0);
+    int64_t *targets = malloc((size_t)rows * sizeof(int64_t)), *hits = malloc((size_t)rows * sizeof(int64_t));
+    for (int64_t r = 0; r < rows; r++) {
+        targets[r] = below(words);
+        hits[r] = below(3) ? -1 : below(n);
+    }
+    softmax_job all = {rows, dim, n, h, targets, hits, weight, offsets, samples, sample_offsets,
+                       to_logits, from_logits, numbers, numbers + rows, numbers + 2 * rows,
+                       numbers + 3 * rows, grad_h, grad_samples, grad_offsets, NULL};
+    double *want_h = malloc((size_t)(rows * dim) * sizeof(double)), *want_true = malloc((size_t)rows * sizeof(double));
+    double *want_samples = calloc((size_t)(n * dim), sizeof(double)), *want_offsets = calloc((size_t)n, sizeof(double));
+    double *want_loss = malloc((size_t)rows * sizeof(double)), *want_out = calloc((size_t)(words * dim), sizeof(double));
+    for (int64_t r = 0; r < rows; r++) {
+        want_loss[r] = softmax_row(&all, r, want_h + r * dim, want_samples, want_offsets, want_true + r);
+        for (int64_t i = 0; i < dim; i++)
+            want_out[targets[r] * dim + i] += want_true[r] * h[r * dim + i];
+    }
+    SUFFIX(softmax_pack)(&all, 0);
+    SUFFIX(softmax_pack)(&all, 1);
+    int64_t cut = below(rows + 1); /* two threads, each with some rows and sums of its own */
+    softmax_job jobs[2] = {all, all};
+    jobs[0].num_rows = cut;
+    jobs[1].num_rows = rows - cut;
+    jobs[1].h += cut * dim, jobs[1].targets += cut, jobs[1].hits += cut, jobs[1].largest += cut;
+    jobs[1].total += cut, jobs[1].truth += cut, jobs[1].grad_true += cut;
+    jobs[1].grad_h += cut * dim, jobs[1].grad_samples += n * dim, jobs[1].grad_offsets += n;
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        jobs[i].scratch = floats(SUFFIX(softmax_scratch)(&all), 0);
+        pthread_create(&threads[i], NULL, run_softmax, &jobs[i]);
+    }
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    for (int64_t r = 0; r < rows; r++)
+        loss[r] = (float)(all.largest[r] + log(all.total[r]) - all.truth[r]);
+    for (int64_t i = 0; i < n * dim; i++) grad_samples[i] += grad_samples[n * dim + i];
+    for (int64_t i = 0; i < n; i++) grad_offsets[i] += grad_offsets[n + i];
+    SUFFIX(add_rows)(rows, dim, targets, all.grad_true, h, out);
+    check("softmax", loss, want_loss, rows);
+    check("softmax, dh", grad_h, want_h, rows * dim);
+    check("softmax, samples", grad_samples, want_samples, n * dim);
+    check("softmax, offsets", grad_offsets, want_offsets, n);
+    check("softmax, targets", all.grad_true, want_true, rows);
+    check("added rows", out, want_out, words * dim);
+    free(h); free(weight); free(offsets); free(samples); free(sample_offsets); free(to_logits);
+    free(from_logits); free(numbers); free(grad_h); free(grad_samples); free(grad_offsets);
+    free(loss); free(out); free(targets); free(hits); free(want_h); free(want_true);
+    free(want_samples); free(want_offsets); free(want_loss); free(want_out);
+    free(jobs[0].scratch); free(jobs[1].scratch);
+}
+
 int main(void) {
     enum { ROUNDS = 200 };
     for (int i = 0; i < ROUNDS; i++) {
@@ -513,7 +632,9 @@ int main(void) {
         test_highway();
         test_training();
         test_filters();
+        test_product();
+        test_softmax();
     }
-    printf("%d vectors of %d floats: %d passed, %d failed\n", NV, VL, 6 * ROUNDS - failures, failures);
+    printf("%d vectors of %d floats: %d passed, %d failed\n", NV, VL, 8 * ROUNDS - failures, failures);
     return failures > 0;
 }

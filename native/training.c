@@ -140,7 +140,7 @@ INLINE void backward_block(int mr, const layer_training *run, const backward_row
     const int64_t dim = run->dim, width = run->output_dim;
     vec acc[MR][NV] = {{{0}}};
     if (w) {
-        multiply(mr, NV, acc, rows->grad_h, width, w, width);
+        multiply(mr, NV, acc, rows->grad_h, width, 1, w, width);
     } else {
         for (int r = 0; r < mr; r++)
             for (int v = 0; v < NV; v++) acc[r][v] = load(rows->grad_h + r * width + v * VL);

@@ -5,9 +5,7 @@ The buffers and calls that `train/native_recurrence.py` and `train/native_cnn.py
 
 import ctypes
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -16,6 +14,7 @@ from torch.nn.functional import pad
 
 from ..nn import LstmState
 from .native import Kernel, available, block_gates, chosen, pack, pointer
+from .native_product import Product, declare_products
 
 
 class _Run(ctypes.Structure):
@@ -56,6 +55,7 @@ class TrainingKernel(Kernel):
         ):
             function = getattr(self.lib, f"elmokit_{name}")
             function.argtypes, function.restype = [c_int, *types], None
+        declare_products(self.lib)
 
 
 class Cell(NamedTuple):
@@ -124,12 +124,13 @@ class TrainingRun:
         )  # fmt: skip
 
     def _pack(self) -> None:
-        """Copy the weights as the kernel reads them; the gates start with the input products."""
+        """Copy the weights as the kernel reads them."""
         kernel, cell = self.kernel, self.cell
         extra = self.output_dim - cell.output_dim
         bias = block_gates(cell.bias.detach()[:, None], self.dim, kernel.lanes)[:, 0]
         self.input_weight = block_gates(cell.input_weight.detach(), self.dim, kernel.lanes)
-        self.gates = torch.addmm(bias, self.x, self.input_weight.t())
+        self.gates = self.x.new_empty(len(self.x), 4 * self.dim)
+        self.input_product = Product(self.x, self.input_weight.t(), self.gates, bias)
         recurrent = pad(cell.recurrent_weight.detach(), (0, extra))
         recurrent = block_gates(recurrent, self.dim, kernel.lanes)
         panels = recurrent.view(-1, kernel.panel, self.output_dim)
@@ -182,28 +183,36 @@ class TrainingGradients:
         struct = _Gradients(self.grad_h.data_ptr(), self.grad_c.data_ptr(), bias.data_ptr())
         return lambda: kernel.lib.elmokit_layer_backward(kernel.isa, run, struct, *part)
 
+    def products(self, needs_x: bool) -> list[Product]:
+        """What `weights` and `inputs` need, when the calls are done."""
+        run, gates = self.run, self.run.gates.t()
+        before = run.h[:-1].flatten(0, 1)
+        self._by_input = gates.new_empty(len(gates), run.x.shape[1])
+        self._by_output = gates.new_empty(len(gates), run.output_dim)
+        found = [Product(gates, run.x, self._by_input), Product(gates, before, self._by_output)]
+        if run.cell.projection is not None:
+            grad_h, m = self.grad_h.flatten(0, 1).t(), run.m.flatten(0, 1)
+            self._projection = gates.new_empty(len(grad_h), m.shape[1])
+            found.append(Product(grad_h, m, self._projection))
+        if needs_x:
+            self._x = torch.empty_like(run.x)
+            found.append(Product(run.gates, run.input_weight, self._x))
+        return found
+
     def weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """dL/d(input weight, recurrent weight, bias, projection)."""
-        run = self.run
-        dim, output_dim, input_dim = run.cell.dim, run.cell.output_dim, run.x.shape[1]
-        before = run.h[:-1].flatten(0, 1)
-        products = run.gates.t() @ torch.cat([run.x, before], dim=1)
-        by_input, by_output = products[:, :input_dim], products[:, input_dim:]
-        projection = None
-        if run.cell.projection is not None:
-            projection = self.grad_h.flatten(0, 1).t() @ run.m.flatten(0, 1)
-            projection = projection[:output_dim, :dim]
+        dim, output_dim = self.run.cell.dim, self.run.cell.output_dim
+        is_projected = self.run.cell.projection is not None
         return (
-            self._unblock(by_input),
-            self._unblock(by_output[:, :output_dim]),
+            self._unblock(self._by_input),
+            self._unblock(self._by_output[:, :output_dim]),
             self._unblock(self.grad_bias.sum(dim=0)[:, None])[:, 0],
-            projection,
+            self._projection[:output_dim, :dim] if is_projected else None,
         )
 
     def inputs(self) -> Tensor:
         """dL/dx, (T, B, X)."""
-        products = self.run.gates @ self.run.input_weight
-        return products.view(*self.grad_h.shape[:2], self.run.x.shape[1])
+        return self._x.view(*self.grad_h.shape[:2], self.run.x.shape[1])
 
     def _unblock(self, blocked: Tensor) -> Tensor:
         """What `block_gates` made of rows i, f, g, o, undone."""
@@ -211,22 +220,3 @@ class TrainingGradients:
         gates = blocked.reshape(-1, 4, run.kernel.lanes, width).transpose(0, 1)
         gates = gates.reshape(4, run.dim, width)[:, : run.cell.dim]
         return gates.reshape(4 * run.cell.dim, width)
-
-
-def side_by_side(calls: Sequence[Callable[[], object]]) -> None:
-    """Run the calls in threads of their own, as far as torch's number of threads allows."""
-    threads = min(torch.get_num_threads(), len(calls))
-    if threads <= 1:
-        for call in calls:
-            call()
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(call) for call in calls]:
-            done.result()
-
-
-def equal_parts(size: int, number: int, multiple: int = 1) -> list[tuple[int, int]]:
-    """About equal ranges of 0 … size - 1 that begin at multiples; at most `number`, none empty."""
-    blocks = -(-size // multiple)
-    cuts = [min(size, multiple * (blocks * i // number)) for i in range(number + 1)]
-    return [(a, b) for a, b in pairwise(cuts) if b > a]

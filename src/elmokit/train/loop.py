@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..data.stream import Stream
+from ..engine.native_product import threads_of_the_kernel
 from ..errors import ConfigError
 from ..nn import BiLmState
 from .checkpoint import State, optimizer_tensors, restore_optimizer
@@ -86,6 +87,14 @@ class Loop:
     def step(self, share: float) -> None:
         """One step of the optimiser, with `share` of the budget used up."""
         start = time.perf_counter()
+        with threads_of_the_kernel(self.world.device):
+            self._step(share)
+        now = time.perf_counter()
+        self.step_seconds += now - start
+        self.progress.seconds += now - self._since
+        self._since = now
+
+    def _step(self, share: float) -> None:
         config, progress = self.config.train, self.progress
         if self.is_frozen and progress.step >= self.frozen_steps:
             self._freeze(False)
@@ -106,10 +115,6 @@ class Loop:
         progress.step += 1
         progress.loss_steps += 1
         progress.epochs = self.stream.epochs
-        now = time.perf_counter()
-        self.step_seconds += now - start
-        progress.seconds += now - self._since
-        self._since = now
 
     def _freeze(self, is_frozen: bool) -> None:
         """Train the softmax alone, or everything."""

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from ..engine.native_training import Bank, TrainingKernel, equal_parts, side_by_side
+from ..engine.native_training import Bank, TrainingKernel
 from ..engine.spelling import spelled_lengths
+from ..engine.threads import equal_parts, num_threads, side_by_side
 from ..nn import CharCnn
 from .native_recurrence import available as available
 
@@ -83,7 +84,7 @@ class _Pool(torch.autograd.Function):
                 )  # fmt: skip
                 column += bank.num_filters
 
-        parts = equal_parts(len(words), torch.get_num_threads())
+        parts = equal_parts(len(words), num_threads())
         side_by_side([partial(spell, *part) for part in parts])
         ctx.kernel, ctx.banks = kernel, banks
         ctx.save_for_backward(words, places)
@@ -98,7 +99,7 @@ class _Pool(torch.autograd.Function):
         for bank in ctx.banks:
             table = grad.new_zeros(bank.width, bank.num_characters, bank.num_filters)
             tables.append(table)
-            for first, end in equal_parts(bank.num_filters, torch.get_num_threads(), CACHE_LINE):
+            for first, end in equal_parts(bank.num_filters, num_threads(), CACHE_LINE):
                 calls.append(
                     partial(
                         kernel.lib.elmokit_filters_backward, kernel.isa, bank, words.data_ptr(),

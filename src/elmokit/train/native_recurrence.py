@@ -1,25 +1,21 @@
 """One recurrent layer of each direction by the native kernel, with gradients.
 
-What depends on the step before is done in C, the directions side by side in threads; products over
-all steps are torch's. The results are the same from run to run for a given number of threads.
+First the products of all steps with the input, then what depends on the step before; the directions
+side by side in threads. The results are the same from run to run for a given number of threads.
 """
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..engine import native
-from ..engine.native_training import (
-    Cell,
-    TrainingGradients,
-    TrainingKernel,
-    TrainingRun,
-    equal_parts,
-    side_by_side,
-)
+from ..engine.native_product import multiply
+from ..engine.native_training import Cell, TrainingGradients, TrainingKernel, TrainingRun
+from ..engine.threads import equal_parts, num_threads, side_by_side
 from ..nn import LstmState, ProjectedLstm
 
 NUM_PARAMETERS = 4
@@ -81,6 +77,7 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, runs: list[TrainingRun], *tensors: Tensor | None) -> tuple[Tensor, ...]:
         parts = _row_parts(runs)
+        multiply(runs[0].kernel, [run.input_product for run in runs])
         side_by_side([partial(run.forward, *part) for run in runs for part in parts])
         ctx.runs = runs
         ctx.save_for_backward(*tensors)  # the check that nobody changes them before
@@ -96,14 +93,16 @@ class _Recurrence(torch.autograd.Function):
         parts = _row_parts(runs)
         passes = [TrainingGradients(run, grad, parts) for run, grad in zip(runs, grads)]
         side_by_side([call for one in passes for call in one.calls])
+        needs_x = ctx.needs_input_grad[1 :: 1 + NUM_PARAMETERS]
+        products = [one.products(needs) for one, needs in zip(passes, needs_x, strict=True)]
+        multiply(runs[0].kernel, [p for same in zip_longest(*products) for p in same if p])
         result: list[Tensor | None] = [None]
-        for number, one in enumerate(passes):
-            needs_x = ctx.needs_input_grad[1 + number * (1 + NUM_PARAMETERS)]
-            result += [one.inputs() if needs_x else None, *one.weights()]
+        for one, needs in zip(passes, needs_x):
+            result += [one.inputs() if needs else None, *one.weights()]
         return tuple(result)
 
 
 def _row_parts(runs: Sequence[TrainingRun]) -> list[tuple[int, int]]:
     """The rows that each thread takes where there are more threads than directions."""
     num_rows = runs[0].h.shape[1]
-    return equal_parts(num_rows, max(1, torch.get_num_threads() // len(runs)))
+    return equal_parts(num_rows, max(1, num_threads() // len(runs)))

@@ -9,7 +9,18 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from ..data.batches import Batch
-from ..nn import BiLm, BiLmState, LstmState, Softmax, TokenIds, sampled_softmax_loss, softmax_loss
+from ..nn import (
+    BiLm,
+    BiLmState,
+    Highway,
+    LstmState,
+    Softmax,
+    TokenIds,
+    sampled_softmax_loss,
+    softmax_loss,
+)
+from . import native_softmax
+from .native_linear import linear
 from .recurrence import recur
 from .sampler import Samples
 from .spelling import pooled_filters
@@ -84,18 +95,25 @@ class Objective(nn.Module):
             assert words.characters is not None
             x = cnn.activation(pooled_filters(cnn, words.characters))
             for highway in cnn.highways:
-                x = highway(x)
+                assert isinstance(highway, Highway)
+                x = _highway(highway, x)
             parts.append(x)
         x = torch.cat(parts, dim=-1)
-        return x if encoder.projection is None else encoder.projection(x)
+        if encoder.projection is None:
+            return x
+        return linear(x, encoder.projection.weight, encoder.projection.bias)
 
     def _losses(
         self, streams: list[Tensor], targets: Tensor, samples: tuple[Tensor, Tensor] | None
     ) -> Tensor:
         weight, bias = self.softmax.weight, self.softmax.bias
+        streams = [h.flatten(0, 1) for h in streams]
+        if samples is not None and torch.is_grad_enabled() and native_softmax.available(streams[0]):
+            return native_softmax.sampled_softmax_losses(
+                streams, targets.flatten(1), weight, bias, native_softmax.Sampled(*samples)
+            )
         sums = []
-        for h, words in zip(streams, targets, strict=True):
-            h, words = h.flatten(0, 1), words.flatten()
+        for h, words in zip(streams, targets.flatten(1), strict=True):
             if samples is None:
                 sums.append(softmax_loss(h, words, weight, bias))
             else:
@@ -109,6 +127,16 @@ class Objective(nn.Module):
         kept = 1 - self.dropout
         mask = torch.empty_like(x).bernoulli_(kept, generator=generator)
         return x * mask.div_(kept)
+
+
+def _highway(highway: Highway, x: Tensor) -> Tensor:
+    """`Highway.forward` with both its products in one."""
+    transform, carry = highway.transform, highway.carry
+    weight = torch.cat([transform.weight, carry.weight])
+    products = linear(x, weight, torch.cat([transform.bias, carry.bias]))
+    y, gate = products.chunk(2, dim=1)
+    gate = torch.sigmoid(gate)
+    return gate * torch.relu(y) + (1 - gate) * x
 
 
 class TensorBatch(NamedTuple):

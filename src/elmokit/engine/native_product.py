@@ -1,0 +1,115 @@
+"""Matrix products by the native kernel.
+
+Where the kernel has AVX, its products are as fast as those of torch's BLAS or faster (up to twice
+on processors whose AVX-512 the BLAS does not use), and they need no threads of torch's.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from ctypes import POINTER, c_int, c_int64, c_void_p
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .native import ISAS, Kernel, chosen, pointer
+from .threads import equal_parts, kept_from_torch, num_threads, side_by_side
+
+PORTABLE = 0
+"""The instruction set without AVX: torch's BLAS is faster there."""
+
+
+class _Product(ctypes.Structure):
+    _fields_ = [
+        ("num_rows", c_int64), ("num_columns", c_int64), ("depth", c_int64),
+        ("a", c_void_p), ("a_row", c_int64), ("a_depth", c_int64),
+        ("b", c_void_p), ("b_depth", c_int64), ("b_column", c_int64),
+        ("bias", c_void_p), ("adds", c_int64), ("out", c_void_p), ("out_row", c_int64),
+        ("panels", c_void_p), ("is_packed", c_int64), ("block", c_void_p),
+    ]  # fmt: skip
+
+
+def declare_products(lib: ctypes.CDLL) -> None:
+    """Tell ctypes what the functions take and return."""
+    for name, types, result in (
+        ("product_panels", [POINTER(_Product)], c_int64),
+        ("product_block", [], c_int64),
+        ("multiply_matrices", [POINTER(_Product)], None),
+    ):
+        function = getattr(lib, f"elmokit_{name}")
+        function.argtypes, function.restype = [c_int, *types], result
+
+
+class Product(NamedTuple):
+    """out = a b + bias; matrices of float32, of which `a` and `b` may be transposed."""
+
+    a: Tensor
+    b: Tensor
+    out: Tensor
+    bias: Tensor | None = None
+
+    def rows(self, first: int, end: int) -> "Product":
+        """Some rows of it."""
+        return self._replace(a=self.a[first:end], out=self.out[first:end])
+
+    def columns(self, first: int, end: int) -> "Product":
+        """Some columns of it."""
+        bias = None if self.bias is None else self.bias[first:end]
+        return Product(self.a, self.b[:, first:end], self.out[:, first:end], bias)
+
+
+def threads_of_the_kernel(device: torch.device) -> AbstractContextManager[None]:
+    """Around a step of training: torch gets one thread where the kernel does the large products."""
+    is_ours = device.type == "cpu" and chosen() not in (None, ISAS[PORTABLE])
+    return kept_from_torch() if is_ours else nullcontext()
+
+
+def multiply(kernel: Kernel, products: Sequence[Product]) -> None:
+    """Fill `out` of products that do not depend on each other."""
+    threads = num_threads()
+    calls = []
+    for product in products:
+        if kernel.isa == PORTABLE or 0 in (*product.a.shape, *product.b.shape):
+            _multiply_by_torch(product)
+        elif threads > 1 and len(products) % threads:
+            calls += [_call(kernel, part) for part in _parts(kernel, product, threads)]
+        else:
+            calls.append(_call(kernel, product))
+    side_by_side(calls)
+
+
+def _parts(kernel: Kernel, product: Product, number: int) -> list[Product]:
+    """Rows where they are copied, else columns, which are: no copy is made twice."""
+    num_rows, num_columns = product.out.shape
+    if product.a.stride(1) != 1 or num_columns < number * kernel.panel:
+        return [product.rows(*part) for part in equal_parts(num_rows, number)]
+    return [product.columns(*part) for part in equal_parts(num_columns, number, kernel.panel)]
+
+
+def _call(kernel: Kernel, product: Product) -> Callable[[], None]:
+    a, b, out, bias = product
+    assert out.stride(1) == 1 and 1 in a.stride() and 1 in b.stride()
+    struct = _Product(
+        *out.shape, a.shape[1], a.data_ptr(), *a.stride(), b.data_ptr(), *b.stride(),
+        pointer(bias), False, out.data_ptr(), out.stride(0), None, False, None,
+    )  # fmt: skip
+    lib = kernel.lib
+    panels = torch.empty(lib.elmokit_product_panels(kernel.isa, struct))
+    block = torch.empty(lib.elmokit_product_block(kernel.isa))
+    struct.panels, struct.block = panels.data_ptr(), block.data_ptr()
+    return partial(_run, kernel, struct, product, panels, block)
+
+
+def _run(kernel: Kernel, struct: _Product, *kept: object) -> None:
+    """The product; `kept` is what its pointers point to."""
+    kernel.lib.elmokit_multiply_matrices(kernel.isa, struct)
+
+
+def _multiply_by_torch(product: Product) -> None:
+    a, b, out, bias = product
+    if bias is None:
+        torch.mm(a, b, out=out)
+    else:
+        torch.addmm(bias, a, b, out=out)
