@@ -23,6 +23,7 @@ from elmokit.data.corpus import Corpus
 from elmokit.train.config import PretrainConfig
 from elmokit.train.distributed import World
 from elmokit.train.loop import Loop
+from elmokit.train.memory import keep_freed_memory
 from elmokit.train.objective import Objective
 from elmokit.train.presets import PRESETS
 from elmokit.train.setup import batch_reader, fit_to_corpus, new_model, training_stream
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    keep_freed_memory()  # as a run does
     corpus = Corpus.open(args.corpus)
     # The peer takes whole sentences, so our trainer gets them too; and its own reading beside it.
     settings = ("data.reading=sentences", *args.set)

@@ -61,11 +61,13 @@ def recur(
         isa: The instruction set; None for that of `ELMOKIT_ISA` or the best.
     """
     kernel = TrainingKernel(isa)
-    with torch.no_grad():
-        runs = [
-            TrainingRun(cell, x, state, kernel)
-            for cell, x, state in zip(cells, inputs, states, strict=True)
-        ]
+    runs: list[TrainingRun] = [None] * len(cells)  # type: ignore[list-item]
+
+    def pack(number: int) -> None:
+        with torch.no_grad():  # which holds for one thread only
+            runs[number] = TrainingRun(cells[number], inputs[number], states[number], kernel)
+
+    side_by_side([partial(pack, number) for number in range(len(cells))])
     differentiable = [
         tensor for cell, x in zip(cells, inputs) for tensor in (x, *cell[:NUM_PARAMETERS])
     ]

@@ -38,6 +38,7 @@ from .final import final_evaluation, num_final_targets, seconds_per_target
 from .interrupts import Interrupts, interrupts
 from .logs import RunLog, board_writer, read_log
 from .loop import Loop, Row
+from .memory import keep_freed_memory
 from .objective import Objective
 from .presets import PRESETS
 from .setup import (
@@ -105,6 +106,7 @@ def pretrain(
     if not len(opened.train) or not len(opened.valid):
         raise ConfigError(f"{corpus}: no held-out text; prepare it with --valid or more lines")
     config = fit_to_corpus(config or PRESETS["small"], opened)
+    keep_freed_memory()
     with interrupts() as signals, world(device) as here, ExitStack() as stack:
         _complete(folder, here)
         run = _Run(folder, opened, config, source, force, here, on_row, on_stage, signals)
