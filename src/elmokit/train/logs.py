@@ -1,6 +1,7 @@
 """What a run writes about itself: `log.jsonl`, TensorBoard where it is installed, the curve."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +72,24 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+_FIELDS = frozenset({"step", "tokens", "epochs", "loss", "seconds", "share", "tokens_per_s"})
+_EVALUATED = frozenset({"valid_forward", "valid_backward", "valid_mean"})
+
+
 def _row(line: str) -> dict[str, Any] | None:
-    """A logged step: numbers by name, among them those that every step has."""
+    """A logged step: numbers by name, among them those that every step or evaluation has."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(row, dict) or not row.keys() >= {"step", "tokens", "loss"}:
+    if not isinstance(row, dict) or not row.keys() >= _FIELDS:
+        return None
+    if row.keys() & _EVALUATED and not row.keys() >= _EVALUATED:
         return None
     is_valid = all(
         type(value) is float or (type(value) is int and abs(value) < 1 << 63)
         for value in row.values()
     )
-    return row if is_valid and all(type(row[n]) is int for n in ("step", "tokens")) else None
+    is_valid = is_valid and all(type(row[n]) is int for n in ("step", "tokens"))
+    is_valid = is_valid and all(math.isfinite(row.get(n, 0)) for n in ("seconds", "eta_seconds"))
+    return row if is_valid else None
