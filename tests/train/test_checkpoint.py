@@ -22,7 +22,7 @@ from elmokit.train import checkpoint as checkpoint_module
 from elmokit.train import run as run_module
 from elmokit.train.checkpoint import State, checkpoints, load_state, newest_progress, save_state
 from elmokit.train.config import PretrainConfig
-from elmokit.train.logs import read_log
+from elmokit.train.logs import RunLog, read_log
 from elmokit.train.progress import Progress
 from elmokit.train.run import pretrain
 from elmokit.train.status import run_status
@@ -309,6 +309,14 @@ def test_a_model_card_that_is_no_file_is_left_alone(
     longer = config.override("train.max_steps=11")
     pretrain(corpus, run, longer, device="cpu", resume=True)
     assert (run / "README.md").is_symlink()
+
+
+def test_a_log_on_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, 0)
+    log.file.close()
+    log.file = Path("/dev/full").open("a")  # noqa: SIM115
+    assert_refused(lambda: log.write({"step": 1}), "log.jsonl", "No space left")
+    assert_refused(log.close, "log.jsonl", "No space left")
 
 
 def test_a_torn_checkpoint_is_passed_over_with_a_warning(

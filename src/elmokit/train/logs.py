@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FormatError, MissingExtra
-from ..io.files import MAX_WORDS_BYTES, check_readable, is_there, whole_file
+from ..io.files import MAX_WORDS_BYTES, check_readable, is_there, whole_file, write_errors
 
 
 class RunLog:
@@ -29,8 +29,9 @@ class RunLog:
 
     def write(self, row: dict[str, Any]) -> None:
         """Add one logged step."""
-        self.file.write(json.dumps(row) + "\n")
-        self.file.flush()
+        with write_errors(self.path):
+            self.file.write(json.dumps(row) + "\n")
+            self.file.flush()
         if self.board is not None:
             for name, value in row.items():
                 if isinstance(value, (int, float)):
@@ -38,7 +39,8 @@ class RunLog:
 
     def close(self) -> None:
         """Close the files."""
-        self.file.close()
+        with write_errors(self.path):
+            self.file.close()  # what could not be written is tried once more
         if self.board is not None:
             self.board.close()
 
