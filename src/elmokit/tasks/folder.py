@@ -50,7 +50,9 @@ def read_card(folder: Path) -> dict[str, Any]:
     get = partial(json_field, card, where=str(path))
     version = get("format_version", int, default=None)
     if version != VERSION:
-        raise FormatError(f"{path}: format_version={version!r}, not {VERSION}; update elmokit")
+        raise FormatError(
+            f"{path}: format_version={quoted(version)}, not {VERSION}; update elmokit"
+        )
     get("task", str)
     get("config", dict)
     for name, labels in get("facts", dict).items():
