@@ -1,6 +1,9 @@
 """An error is one line of bounded length, whatever a hostile file or caller puts into it."""
 
+from typing import Any
+
 import pytest
+from strategies import make_tiny
 
 from elmokit.errors import (
     MAX_MESSAGE,
@@ -12,6 +15,10 @@ from elmokit.errors import (
     InputError,
     quoted,
 )
+from elmokit.model.device import find_device
+from elmokit.tasks.registry import find_task
+from elmokit.text.marked import parse_marked
+from elmokit.train.config import PretrainConfig
 
 
 @pytest.mark.parametrize("kind", [ElmoError, ConfigError, InputError, FormatError, FileError])
@@ -50,3 +57,24 @@ def test_quoted_value_is_what_python_prints() -> None:
     for _ in range(100_000):
         deep = [deep]
     assert len(quoted(deep)) <= MAX_VALUE
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda elmo, value: elmo.embed("a", layers=value),
+        lambda elmo, value: elmo.embed("a", layers=10**5000),
+        lambda elmo, value: elmo.encode("a", pooling=value),
+        lambda elmo, value: elmo.add_mix(value + " "),
+        lambda elmo, value: find_device(value),
+        lambda elmo, value: type(elmo).from_checkpoint(elmo.to_checkpoint(), engine=value),
+        lambda elmo, value: find_task(value),
+        lambda elmo, value: parse_marked(elmo.reader, value),
+        lambda elmo, value: PretrainConfig().override(value),
+        lambda elmo, value: PretrainConfig().override(f"train.schedule={value}"),
+    ],
+)
+def test_hostile_argument_is_quoted_in_80_characters(call: Any) -> None:
+    with pytest.raises(ElmoError) as caught:
+        call(make_tiny(), "x" * 10_000)
+    assert "x" * MAX_VALUE not in str(caught.value) and len(str(caught.value)) < 300

@@ -62,14 +62,14 @@ class Config:
         for setting in settings:
             name, equals, text = setting.partition("=")
             if not equals:
-                raise ConfigError(f"{setting!r}: expected name=value, such as train.lr=3e-4")
+                raise ConfigError(f"{quoted(setting)}: expected name=value, such as train.lr=3e-4")
             *parents, key = name.strip().split(".")
             at: Any = values
             for parent in parents:
                 at = at.get(parent) if isinstance(at, dict) else None
             if not isinstance(at, dict):
                 known = ", ".join(name for name, value in values.items() if isinstance(value, dict))
-                raise ConfigError(f"{setting!r}: no such section; there are {known}")
+                raise ConfigError(f"{quoted(setting)}: no such section; there are {known}")
             value = _literal(text.strip())
             # Where words are expected, a number is one, too: elmo.layers=1.
             is_word = isinstance(at.get(key), str) and type(value) in (int, float)
@@ -255,7 +255,8 @@ def within(config: object, low: int, high: int, *names: str) -> None:
 def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
     """Refuse a value that is not among those allowed."""
     if value not in allowed:
-        raise ConfigError(f"{name}={value!r}: expected one of {', '.join(map(repr, allowed))}")
+        names = ", ".join(map(repr, allowed))
+        raise ConfigError(f"{name}={quoted(value)}: expected one of {names}")
 
 
 def _parse(hint: Any, value: Any, where: str) -> Any:

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from .errors import ConfigError
+from .errors import ConfigError, quoted
 
 Layers: TypeAlias = Literal["average", "top", "all", "mix"] | int | str
 """`average`, `top`, `all`, a number 0..L, `mix`, or `mix:NAME` for a mix by its name."""
@@ -27,7 +27,7 @@ def layer_weights(layers: Layers, num_layers: int) -> Tensor:
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < num_layers:
         return torch.eye(num_layers)[number, None]
     raise ConfigError(
-        f"layers={layers!r}: expected 'average', 'top', 'all', 'mix' or 0..{num_layers - 1}"
+        f"layers={quoted(layers)}: expected 'average', 'top', 'all', 'mix' or 0..{num_layers - 1}"
     )
 
 
@@ -36,6 +36,6 @@ def halves(direction: Direction) -> tuple[int, ...]:
     choices: dict[str, tuple[int, ...]] = {"both": (0, 1), "forward": (0,), "backward": (1,)}
     if direction not in choices:
         raise ConfigError(
-            f"direction={direction!r}: expected one of {', '.join(map(repr, choices))}"
+            f"direction={quoted(direction)}: expected one of {', '.join(map(repr, choices))}"
         )
     return choices[direction]

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import ConfigError
+from .errors import ConfigError, quoted
 
 Pooling: TypeAlias = Literal["mean", "max", "first", "last"]
 Vectors: TypeAlias = NDArray[np.float32]
@@ -24,7 +24,8 @@ def poolers(pooling: Pooling | Sequence[Pooling]) -> list[Callable[[Vectors], Ve
     names = [pooling] if isinstance(pooling, str) else list(pooling)
     for name in names:
         if name not in _POOL:
-            raise ConfigError(f"pooling={name!r}: expected one of {', '.join(map(repr, _POOL))}")
+            known = ", ".join(map(repr, _POOL))
+            raise ConfigError(f"pooling={quoted(name)}: expected one of {known}")
     if not names:
         raise ConfigError("pooling=(): expected at least one")
     return [_POOL[name] for name in names]

@@ -1,13 +1,18 @@
 """Failures are one line and an exit code; usage errors exit with 2."""
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from strategies import assert_refused
 from typer.testing import Result
 
 import elmokit
 from elmokit.cli import report
+from elmokit.cli.settings import apply_file
+from elmokit.io.files import MAX_JSON_BYTES
 
 
 def assert_one_line(result: Result, *mentions: str) -> None:
@@ -49,6 +54,35 @@ def test_missing_files(run: Any, model: Path, text: Path) -> None:
     assert_one_line(run("info", "no-such-model", code=1), "no-such-model")
     assert_one_line(run("convert", "no-such-model", text.parent / "x", code=1), "no-such-model")
     assert_one_line(run("similar", model, "no-such.txt", "[a]", code=1), "no-such.txt")
+
+
+@pytest.mark.parametrize("name", ["settings.toml", "settings.json"])
+def test_settings_from_a_pipe_are_not_waited_for(name: str, tmp_path: Path) -> None:
+    def late(*_: object) -> None:
+        raise AssertionError("it waits")
+
+    os.mkfifo(tmp_path / name)
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(20)
+    try:
+        assert_refused(lambda: apply_file({}, str(tmp_path / name)), name, "a pipe")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("name", ["settings.toml", "settings.json"])
+def test_hostile_settings_are_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    path.write_text("x = " * name.endswith("toml") + "[" * 100_000)
+    assert_refused(lambda: apply_file({}, str(path)), name, "is not")
+    monkeypatch.setattr(Path, "read_text", None)
+    os.truncate(path, MAX_JSON_BYTES + 1)
+    assert_refused(lambda: apply_file({}, str(path)), name, "expected at most")
+    path.unlink()
+    assert_refused(lambda: apply_file({}, str(path)), name, "no such file")
 
 
 def test_bytes_that_are_not_utf8_name_their_line(run: Any, model: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Files that are no files, have no end, or may not be read: one line, at once, without memory."""
 
+import gzip
 import io
 import json
 import os
@@ -164,6 +165,37 @@ def test_tar_bomb_is_not_decompressed(tmp_path: Path) -> None:
         bomb.size = 2**24
         archive.addfile(bomb, io.BytesIO(bytes(2**24)))
     assert_refused(lambda: read_checkpoint(path), "m.tar.gz", "bytes when unpacked")
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE])
+def test_tar_header_of_absurd_size_is_not_read(
+    kind: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.tar.gz"
+    header = tarfile.TarInfo("name")
+    header.type, header.size = kind, 2**30
+    with gzip.open(path, "wb") as file:
+        file.write(header.tobuf(tarfile.GNU_FORMAT))
+        file.write(bytes(2**20))
+    reads: list[int] = []
+
+    def read(file: gzip.GzipFile, size: int) -> bytes:
+        reads.append(size)
+        return original(file, size)
+
+    original = gzip.GzipFile.read
+    monkeypatch.setattr(gzip.GzipFile, "read", read)
+    assert_refused(lambda: read_checkpoint(path), "m.tar.gz", "a header of 1,073,741,824 bytes")
+    assert max(reads) <= 2**20
+
+
+def test_sparse_file_in_a_tar_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.tar.gz"
+    header = tarfile.TarInfo("m/weights.hdf5")
+    header.type = tarfile.GNUTYPE_SPARSE  # its map can be as long as the archive
+    with gzip.open(path, "wb") as file:
+        file.write(header.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    assert_refused(lambda: read_checkpoint(path), "m.tar.gz", "a sparse file")
 
 
 def test_archive_without_room_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,6 +164,17 @@ def test_model_of_ours_is_replaced_beside_other_files(tmp_path: Path) -> None:
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
+def test_model_of_a_pre_training_run_is_not_replaced(tmp_path: Path) -> None:
+    make_tiny(seed=1).save_pretrained(tmp_path)
+    (tmp_path / "run.json").write_text("{}")
+    assert_refused(lambda: make_tiny().save_pretrained(tmp_path), "is a pre-training run")
+    checkpoint = make_tiny().to_checkpoint()
+    assert_refused(
+        lambda: write_checkpoint(checkpoint, tmp_path, force=True), "is a pre-training run"
+    )
+    assert_same_model(make_tiny(seed=1), Elmo.from_pretrained(tmp_path))
+
+
 def test_hidden_files_are_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     make_tiny().save_pretrained(tmp_path)

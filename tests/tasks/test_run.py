@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ from safetensors.torch import load_file
 from strategies import assert_refused, make_tiny
 from task_data import TRAIN, WORDS, bcn_config, ner_config, write_data
 
+from elmokit.io.tensor_file import load_tensors, save_tensors
+from elmokit.tasks.checkpoint import read_state
+from elmokit.tasks.folder import load_words
 from elmokit.tasks.load import load_task
 from elmokit.tasks.run import train_task
 from elmokit.tasks.srl.config import SrlConfig
@@ -354,3 +357,62 @@ def test_a_wrong_field_of_a_run_is_told_by_its_name(
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
     mention = "task.json" if field == "config" else field
     assert_refused(lambda: load_task(tmp_path / "run", device="cpu"), name, mention)
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {"other": torch.zeros(2, 3)},
+        {"vectors": torch.zeros(2)},
+        {"vectors": torch.zeros(())},
+        {"vectors": torch.zeros(2, 3, dtype=torch.bfloat16)},
+        {"vectors": torch.zeros(1, 3)},
+    ],
+)
+def test_wrong_word_vectors_of_a_run_are_refused(
+    tensors: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    (tmp_path / "words.txt").write_text("a\nb\n")
+    save_tensors(tmp_path / "words.safetensors", tensors)
+    assert_refused(lambda: load_words(tmp_path), "words.safetensors", "vectors")
+
+
+def test_a_folder_that_is_no_seed_is_no_model(data: dict[str, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    start(data, run, ner_config({"epochs": 1}, place="none"))
+    (run / "metrics.json").unlink()
+    shutil.copytree(run / "seed-1", run / "seed-0-copy")
+    shutil.copytree(run / "seed-1", run / "seed-\N{SUPERSCRIPT TWO}")
+    assert load_task(run, device="cpu").seed == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "tensors", "mention"),
+    [
+        ({"epoch": None}, {}, "epoch is missing"),
+        ({"best": float("nan")}, {}, "best=nan"),
+        ({"batch": 1}, {}, "random.cpu"),
+        ({"batch": 1}, {"random.cpu": torch.zeros(5056)}, "random.cpu"),
+        ({"batch": 1}, {"random.cpu": torch.zeros(3, dtype=torch.uint8)}, "random.cpu"),
+        ({}, {"optimizer.0.exp_avg": torch.zeros(3)}, "optimizer.0.exp_avg"),
+        ({}, {"optimizer.99.exp_avg": torch.zeros(3)}, "optimizer.99.exp_avg"),
+    ],
+)
+def test_a_wrong_checkpoint_stops_the_run_and_changes_nothing(
+    state: dict[str, Any],
+    tensors: dict[str, torch.Tensor],
+    mention: str,
+    data: dict[str, Path],
+    tmp_path: Path,
+) -> None:
+    run = tmp_path / "run"
+    start(data, run, ner_config({"epochs": 1}, place="none"))
+    path = run / "seed-1" / "checkpoint.safetensors"
+    values = asdict(read_state(path)) | state
+    values = {name: value for name, value in values.items() if value is not None}
+    save_tensors(path, load_tensors(path) | tensors, {"state": json.dumps(values)})
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    longer = ner_config({"epochs": 2}, place="none")
+    refused = (path.name, mention)
+    assert_refused(lambda: start(data, run, longer, resume=True), *refused)
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}

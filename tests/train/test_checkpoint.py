@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from strategies import assert_refused
+from torch import Tensor
 
 from elmokit.data.config import PrepareConfig
 from elmokit.data.prepare import prepare
 from elmokit.errors import FileError, FormatError
+from elmokit.io.tensor_file import load_tensors, save_tensors
 from elmokit.train import checkpoint as checkpoint_module
 from elmokit.train import run as run_module
-from elmokit.train.checkpoint import State, checkpoints, load_state, save_state
+from elmokit.train.checkpoint import State, checkpoints, load_state, newest_progress, save_state
 from elmokit.train.config import PretrainConfig
-from elmokit.train.logs import read_log
+from elmokit.train.logs import RunLog, read_log
 from elmokit.train.progress import Progress
 from elmokit.train.run import pretrain
 from elmokit.train.status import run_status
@@ -47,6 +50,12 @@ def change_progress(run: Path, at: int, **changes: Any) -> None:
     values = json.loads(path.read_text())
     values["progress"] |= changes
     path.write_text(json.dumps(values))
+
+
+def row(**changes: float) -> str:
+    """A line of a log."""
+    values = {"step": 1, "tokens": 20, "epochs": 0.1, "loss": 1.9, "seconds": 0.1, "share": 0.2}
+    return json.dumps(values | {"tokens_per_s": 200.0} | changes)
 
 
 def tear(run: Path, step: int) -> None:
@@ -127,7 +136,7 @@ def test_a_wrong_field_is_told_by_its_name(
 @pytest.mark.parametrize(
     "changes",
     [
-        {"step": -1}, {"step": "5"}, {"tokens": 1.5}, {"epochs": None}, {"place": []},
+        {"step": -1}, {"step": "5"}, {"step": 0}, {"tokens": 1.5}, {"epochs": None}, {"place": []},
         {"place": {}}, {"place": {"epoch": 0, "lanes": [1]}}, {"best": "low"}, {"is_done": 1},
     ],
 )  # fmt: skip
@@ -140,8 +149,33 @@ def test_a_wrong_state_stops_the_run_and_changes_nothing(
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("optimizer.0.exp_avg", torch.zeros(3)),
+        ("optimizer.0.step", torch.zeros(3)),
+        ("optimizer.99.step", torch.zeros(())),
+        ("lanes.h", torch.zeros(2, 2, 1, 1)),
+        ("lanes.c", None),
+        ("lanes.h", None),
+    ],
+)
+def test_a_tensor_that_does_not_fit_stops_the_run_and_changes_nothing(
+    name: str, value: Tensor | None, corpus: Path, config: PretrainConfig, run: Path
+) -> None:
+    for path in checkpoints(run / "checkpoints"):
+        weights, facts = path / "state.safetensors", path / "state.json"
+        tensors = load_tensors(weights) | {name: value}
+        save_tensors(weights, {n: t for n, t in tensors.items() if t is not None})
+        values = json.loads(facts.read_text()) | {"bytes": weights.stat().st_size}
+        facts.write_text(json.dumps(values))
+    refuse_to_resume(corpus, run, config, "does not fit this run", name[:5])
+
+
+@pytest.mark.parametrize(
     "line", ["nonsense", "[1]", '{"step": 1}', '{"step": "a", "tokens": 1, "loss": 1}', "\xff",
-             '{"step": 1, "tokens": 1, "loss": {}}', "[" * 100_000]
+             '{"step": 1, "tokens": 1, "loss": {}}', "[" * 100_000,
+             '{"step": 1, "tokens": 1, "loss": 1.0}',
+             row(seconds=float("nan")), row(eta_seconds=float("inf")), row(valid_mean=2.0)]
 )  # fmt: skip
 def test_a_damaged_log_is_told_by_its_line(
     line: str, corpus: Path, config: PretrainConfig, run: Path
@@ -149,6 +183,7 @@ def test_a_damaged_log_is_told_by_its_line(
     rows = (run / "log.jsonl").read_text().splitlines()
     (run / "log.jsonl").write_text("\n".join([rows[0], line, *rows[1:]]) + "\n")
     refuse_to_resume(corpus, run, config, "log.jsonl, line 2")
+    assert_refused(lambda: run_status(run), "log.jsonl, line 2")
 
 
 def test_a_run_that_ended_by_patience_is_finished(
@@ -276,6 +311,14 @@ def test_a_model_card_that_is_no_file_is_left_alone(
     assert (run / "README.md").is_symlink()
 
 
+def test_a_log_on_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, 0)
+    log.file.close()
+    log.file = Path("/dev/full").open("a")  # noqa: SIM115
+    assert_refused(lambda: log.write({"step": 1}), "log.jsonl", "No space left")
+    assert_refused(log.close, "log.jsonl", "No space left")
+
+
 def test_a_torn_checkpoint_is_passed_over_with_a_warning(
     corpus: Path, config: PretrainConfig, run: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -297,6 +340,18 @@ def test_only_whole_checkpoints_count_as_kept(tmp_path: Path) -> None:
     assert [path.name[-1] for path in checkpoints(tmp_path)] == ["4", "5"]
     state = load_state(tmp_path)
     assert state is not None and state.progress.step == 5
+
+
+def test_checkpoints_without_a_readable_header_do_not_count_as_kept(tmp_path: Path) -> None:
+    for step in (1, 2, 3):
+        save_state(tmp_path, State(Progress(step=step), {"x": torch.ones(9)}))
+        if step == 2:
+            weights = tmp_path / "step-00000002" / "state.safetensors"
+            weights.write_bytes(b"\xff" * weights.stat().st_size)
+    assert [path.name[-1] for path in checkpoints(tmp_path)] == ["1", "2", "3"]
+    shutil.rmtree(tmp_path / "step-00000003")
+    progress, state = newest_progress(tmp_path), load_state(tmp_path)
+    assert state is not None and progress == state.progress == Progress(step=1)
 
 
 def test_a_folder_that_may_not_be_read_is_not_an_empty_one(

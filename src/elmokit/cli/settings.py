@@ -13,13 +13,14 @@ def apply_file(values: dict[str, Any], path: str) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    from ..io.files import read_json
+    from ..io.files import MAX_JSON_BYTES, check_readable, read_json
 
     if path.suffix != ".toml":
         return read_json(path)
+    check_readable(path, MAX_JSON_BYTES)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(f"{path} is not TOML: {e}") from e
 
 

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigError, FileError, InputError
+from ..errors import ConfigError, FileError, InputError, quoted
 from ..io.official import WEIGHTS, kind_of_hdf5
 from ..model import Elmo
 from ..text.vocab import Vocab
@@ -125,7 +125,7 @@ class ElmoModel:
         if elmo is None:
             raise ConfigError("no model is loaded; call load(directory) first")
         if layers not in ("average", "top", "all"):
-            raise ConfigError(f"layers={layers!r}: expected one of 'average', 'top', 'all'")
+            raise ConfigError(f"layers={quoted(layers)}: expected one of 'average', 'top', 'all'")
         for i, sentence in enumerate(texts):
             if isinstance(sentence, str):
                 raise InputError(f"sentence {i} is a text ({sentence!r:.40}); expected its tokens")

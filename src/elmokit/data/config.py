@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..errors import ConfigError
+from ..errors import ConfigError, quoted
 from .corpus import SPECIAL_WORDS
 from .sentences import SENTENCE_MODES, SentenceMode
 
@@ -43,7 +43,7 @@ class PrepareConfig:
     def __post_init__(self) -> None:
         modes = ("auto", *SENTENCE_MODES)
         if self.sentences not in modes:
-            raise ConfigError(f"sentences={self.sentences!r}: expected {', '.join(modes)}")
+            raise ConfigError(f"sentences={quoted(self.sentences)}: expected {', '.join(modes)}")
         limits = {
             "max_length": (1, math.inf), "vocab_size": (len(SPECIAL_WORDS) + 1, math.inf),
             "min_count": (1, math.inf), "max_characters": (3, 1000), "valid_fraction": (0, 0.5),

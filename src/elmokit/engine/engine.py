@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..errors import ConfigError
+from ..errors import ConfigError, quoted
 from ..nn import BiLm, BiLmState, ProjectedLstm, TokenEncoder, TokenIds
 from . import int8, native
 from .fingerprint import Fingerprint
@@ -200,12 +200,12 @@ def _check_name(name: str) -> str:
         isa and (kind != "native" or isa not in native.ISAS)
     ):
         raise ConfigError(
-            f"engine={name!r}: expected 'auto', 'native', 'torch' or 'native:' and one of "
+            f"engine={quoted(name)}: expected 'auto', 'native', 'torch' or 'native:' and one of "
             f"{', '.join(native.ISAS)}"
         )
     if kind == "native" and (not native.available() or (isa and isa not in native.available())):
         have = ", ".join(native.available()) or "no kernel at all (it is built with the package)"
-        raise ConfigError(f"engine={name!r}: not on this machine, which has {have}")
+        raise ConfigError(f"engine={quoted(name)}: not on this machine, which has {have}")
     return name
 
 
@@ -213,7 +213,7 @@ def _check_precision(precision: str, bilm: BiLm) -> Precision:
     if precision == "float32":
         return "float32"
     if precision != "int8":
-        raise ConfigError(f"precision={precision!r}: expected 'float32' or 'int8'")
+        raise ConfigError(f"precision={quoted(precision)}: expected 'float32' or 'int8'")
     if not int8.is_available():
         raise ConfigError(f"precision='int8': torch {torch.__version__} has no 8-bit products")
     if bilm.config.lstm.dim < 2048:

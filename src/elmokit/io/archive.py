@@ -20,8 +20,14 @@ ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar.bz2")
 MAX_UNPACKED_BYTES, MAX_RATIO = 16 * 2**30, 100
 """Bytes of an unpacked archive: in all, and per byte of its own."""
 MAX_MEMBERS = 10_000
+MAX_RECORD_BYTES = 1 << 20
+"""Bytes of a long name or other record about a file of a tar archive; tarfile reads it whole."""
 
 _ERRORS = (*ZIP_ERRORS, tarfile.TarError, zlib.error, EOFError)
+_RECORDS = (
+    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
+)  # fmt: skip
 _MARKS = ("options.json", "encoder.pkl", "model.safetensors")
 
 
@@ -69,12 +75,25 @@ def _opened(path: Path) -> Iterator[dict[PurePosixPath, _Member]]:
                 if not info.is_dir()
             }
         return
-    with tarfile.open(path) as archive:
+    with tarfile.open(path, tarinfo=_TarInfo) as archive:
         yield {
             PurePosixPath(info.name): _Member(info.size, _tar_opener(archive, info))
             for info in _tar_members(archive, path)
             if info.isreg()
         }
+
+
+class _TarInfo(tarfile.TarInfo):
+    """The header of a file in a tar archive, unless tarfile would fill the memory to read it."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_TarInfo":
+        info = super().frombuf(buf, encoding, errors)
+        if info.type in _RECORDS and info.size > MAX_RECORD_BYTES:
+            raise ValueError(f"a header of {info.size:,} bytes")
+        if info.type == tarfile.GNUTYPE_SPARSE:
+            raise ValueError("a sparse file")
+        return info
 
 
 def _tar_members(archive: tarfile.TarFile, path: Path) -> list[tarfile.TarInfo]:

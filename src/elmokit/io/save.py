@@ -64,6 +64,7 @@ def write_checkpoint(
     if dtype != torch.float32 and format != "native":
         raise ConfigError(f"dtype={dtype}: only the native format has it, not {format!r}")
     folder, weights = (path.parent, path.name) if is_hdf5 else (path, "weights.hdf5")
+    _check_no_run(folder)
     found = format_in(folder)
     # A pair has no file of the names that tell of an unknown format.
     if found not in (format, None) and not (is_hdf5 and found == UNKNOWN):
@@ -90,6 +91,7 @@ def write_checkpoint(
 
 def save_native(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype) -> None:
     """Write our format into a new or empty folder, or over a model of the same format."""
+    _check_no_run(folder)
     found = format_in(folder)
     if found != "native" and (found is not None or _has_files(folder)):
         what = "other files" if found is None else f"a model of another format ({found})"
@@ -119,6 +121,12 @@ def format_in(folder: Path) -> str | None:
         if any(fnmatch(name, mark) for name in names for mark in marks):
             return format
     return None
+
+
+def _check_no_run(folder: Path) -> None:
+    """Refuse the folder of a pre-training run: its model is what the run has learned."""
+    if is_there(folder / "run.json"):
+        raise FileError(f"{folder} is a pre-training run; choose another folder for this model")
 
 
 def _has_files(folder: Path) -> bool:

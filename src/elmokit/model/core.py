@@ -18,7 +18,7 @@ from ..engine import (
     WarmStates,
     ZeroStates,
 )
-from ..errors import ConfigError, InputError
+from ..errors import ConfigError, InputError, quoted
 from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
 from ..text.index import TokenIndexer
 from ..text.reader import Reader, TextOrTokens, as_sentences, check_sentence
@@ -166,7 +166,7 @@ class ElmoCore(nn.Module):
         is_taken = hasattr(self.mixes, name) and name not in self.mixes  # "keys", "forward", …
         if not name.isidentifier() or is_taken:
             raise ConfigError(
-                f"mix {name!r}: expected a name made of letters, digits and _ "
+                f"mix {quoted(name)}: expected a name made of letters, digits and _ "
                 "that is no attribute of torch.nn.ModuleDict"
             )
         mix = ScalarMix(

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import torch
 
-from ..errors import ConfigError
+from ..errors import ConfigError, quoted
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def _named(device: str | torch.device) -> torch.device:
         found = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as e:
         raise ConfigError(
-            f"device={device!r}: torch has no such device here ({e!s:.60}…); "
+            f"device={quoted(device)}: torch has no such device here ({e!s:.60}…); "
             "expected auto, cpu, cuda, cuda:1, mps or another that torch knows"
         ) from e
     if found.type == "meta":

@@ -11,7 +11,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from ..engine import Request
-from ..errors import ConfigError, InputError
+from ..errors import ConfigError, InputError, quoted
 from ..layers import Direction, Layers, halves, layer_weights
 from ..nn import ScalarMix
 from ..pooling import Pooling, normalise, poolers
@@ -259,7 +259,8 @@ class Elmo(LanguageElmo):
         name = layers.removeprefix("mix").removeprefix(":") or "default"
         if name not in self.mixes:
             raise ConfigError(
-                f"layers={layers!r}: the model has no such mix; it has {', '.join(self.mixes)}"
+                f"layers={quoted(layers)}: the model has no such mix; "
+                f"it has {', '.join(self.mixes)}"
             )
         mix = self.mixes[name]
         assert isinstance(mix, ScalarMix)

@@ -6,7 +6,7 @@ The paths are patterns relative to the folder; each file may also be compressed 
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import ConfigError, FileError
+from ..errors import ConfigError, FileError, quoted
 
 
 class DataSet(NamedTuple):
@@ -98,7 +98,7 @@ def find_pair(data: Path, patterns: tuple[str, str]) -> tuple[Path, Path]:
 def data_set(name: str) -> DataSet:
     """The data set of that name."""
     if name not in DATA_SETS:
-        raise ConfigError(f"task {name!r}: expected one of {', '.join(DATA_SETS)}")
+        raise ConfigError(f"task {quoted(name)}: expected one of {', '.join(DATA_SETS)}")
     return DATA_SETS[name]
 
 

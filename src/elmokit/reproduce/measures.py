@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from ..errors import ConfigError, FileError
+from ..errors import ConfigError, FileError, quoted
 from ..model import Elmo
 from ..tasks.data import read_conllu, read_pairs
 from ..tasks.probes import (
@@ -53,7 +53,7 @@ def measures(language: str) -> dict[str, Callable[[Elmo, Path, int], Measured]]:
         return {"pos": _pos_en, "wsd": _wsd, "homographs": _homographs, "minimal pairs": _pairs}
     if language == "ko":
         return {"pos": _pos_ko, "wic": _wic, "similarity": _similarity}
-    raise ConfigError(f"language={language!r}: expected en or ko")
+    raise ConfigError(f"language={quoted(language)}: expected en or ko")
 
 
 def measure(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import ConfigError, FileError
+from ..errors import ConfigError, FileError, quoted
 from ..io.files import json_field, list_folder, read_json
 from ..io.output import check_output_folder, is_nothing
 from .comparisons import compare_layers, table1, table2, table3
@@ -153,7 +153,7 @@ def _tasks_in(result: Path) -> list[str]:
 def _experiment(name: str, plan: Plan) -> Experiment:
     """The experiment, if it can be run with such a plan here."""
     if name not in EXPERIMENTS:
-        raise ConfigError(f"experiment {name!r}: expected one of {', '.join(EXPERIMENTS)}")
+        raise ConfigError(f"experiment {quoted(name)}: expected one of {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
     for option in sorted(plan.changed() - experiment.reads):
         known = ", ".join(sorted(experiment.reads))

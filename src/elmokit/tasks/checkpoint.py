@@ -5,6 +5,7 @@ middle of an epoch, the states of the random generators as tensors, and a `Train
 """
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -60,10 +61,12 @@ class TrainState:
             raise FileError(
                 f"written by a newer elmokit ({', '.join(unknown)}); upgrade elmokit to resume it"
             )
+        if "epoch" not in values:
+            raise ValueError("epoch is missing")
         for name, value in values.items():
             is_number = type(value) is int and abs(value) < 1 << 63
             is_number = is_number or (kinds[name] is float and type(value) is float)
-            if not is_number or (kinds[name] is int and value < 0):
+            if not is_number or math.isnan(value) or (kinds[name] is int and value < 0):
                 raise ValueError(f"{name}={quoted(value)}")
         return cls(**values)
 
@@ -128,6 +131,13 @@ def restore_random(tensors: dict[str, Tensor], device: torch.device) -> None:
     if device.type != "cpu" and state is not None:
         module, place = _generator(device)
         module.set_rng_state(state, *place)
+
+
+def check_random(state: Tensor) -> None:
+    """Raise a ValueError for what cannot be the state of the CPU's random generator."""
+    expected = torch.get_rng_state()
+    if (state.dtype, state.shape) != (expected.dtype, expected.shape):
+        raise ValueError(f"random.cpu is {state.dtype} of shape {tuple(state.shape)}")
 
 
 def _generator(device: torch.device) -> tuple[Any, tuple[torch.device, ...]]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from ..errors import FormatError, InputError
+from ..errors import FormatError, InputError, quoted
 from ..text.reader import Reader
 from .bcn import Bcn
 from .config import BcnConfig, TaskConfig
@@ -46,7 +46,7 @@ class SentimentTask(LabelTask):
         if not isinstance(text, str):
             found = ", ".join(map(repr, record or {}))
             raise InputError(
-                f"a JSON object without text in the field {config.text!r}; found {found:.80}"
+                f"a JSON object without text in the field {quoted(config.text)}; found {found:.80}"
             )
         return LabelledText(tuple(reader.tokens(text)), "")
 
@@ -70,7 +70,7 @@ def _read_lines(path: Path, lines: Lines, config: BcnConfig, reader: Reader) -> 
     header = [name.strip() for name in lines[0][1].split("\t")]
     if not {text, label} <= {*header}:
         raise FormatError(
-            f"{path}: expected columns {text!r} and {label!r}, parted by tabs; found "
+            f"{path}: expected columns {quoted(text)} and {quoted(label)}, parted by tabs; found "
             f"{', '.join(header):.200}. Name others with --set text=… --set label=…, or give "
             "text_column and label_column, numbers from 0, if there is no header"
         )

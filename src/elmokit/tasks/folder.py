@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..errors import FileError, FormatError, quoted
-from ..io.files import json_field, read_json, read_lines, whole_file
+from ..errors import FormatError, quoted
+from ..io.files import is_there, json_field, read_json, read_words, whole_file
 from ..io.tensor_file import load_tensors, open_tensors, save_tensors
 from .words import WordTable
 
@@ -50,7 +50,9 @@ def read_card(folder: Path) -> dict[str, Any]:
     get = partial(json_field, card, where=str(path))
     version = get("format_version", int, default=None)
     if version != VERSION:
-        raise FormatError(f"{path}: format_version={version!r}, not {VERSION}; update elmokit")
+        raise FormatError(
+            f"{path}: format_version={quoted(version)}, not {VERSION}; update elmokit"
+        )
     get("task", str)
     get("config", dict)
     for name, labels in get("facts", dict).items():
@@ -96,21 +98,10 @@ def holds_run(folder: str | Path) -> bool:
     return is_task_run(folder) and any(is_there(seed / name) for seed in seeds for name in names)
 
 
-def is_there(path: Path) -> bool:
-    """Whether a file exists; an error where that cannot be known."""
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as e:
-        raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
-    return True
-
-
 def seed_numbers(run: Path) -> list[int]:
     """The seeds that have a folder, in their order."""
     names = (path.name.removeprefix("seed-") for path in run.glob("seed-*"))
-    return sorted(int(name) for name in names if name.isdigit())
+    return sorted(int(name) for name in names if name.isdecimal())
 
 
 def seed_folder(run: Path, seed: int) -> Path:
@@ -134,14 +125,18 @@ def save_words(run: Path, table: WordTable | None) -> None:
 
 def load_words(run: Path) -> WordTable | None:
     """The word table that `save_words` wrote."""
-    if not (run / "words.txt").is_file():
+    if not is_there(run / "words.txt"):
         return None
-    words = list(read_lines(run / "words.txt"))
+    words = list(read_words(run / "words.txt"))
     vectors = run / "words.safetensors"
-    matrix = load_tensors(vectors, _COPY)["vectors"].numpy() if vectors.is_file() else None
-    if matrix is not None and len(matrix) != len(words):
+    if not is_there(vectors):
+        return WordTable(words)
+    matrix = load_tensors(vectors, _COPY).get("vectors")
+    if matrix is None or matrix.dtype != torch.float32 or matrix.dim() != 2:
+        raise FormatError(f"{vectors}: expected a matrix of float32 named vectors; {_COPY}")
+    if len(matrix) != len(words):
         raise FormatError(f"{vectors} has {len(matrix)} vectors, but words.txt {len(words)} words")
-    return WordTable(words, matrix)
+    return WordTable(words, matrix.numpy())
 
 
 def save_model(path: Path, model: nn.Module) -> None:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..errors import FormatError
+from ..errors import FormatError, quoted
 from ..nn.shapes import Float
 from .task import Example, Facts, Metrics, Read, TaskModel
 
@@ -54,7 +54,8 @@ class LabelTask:
         labels = sorted({example.label for example in examples})
         if len(labels) < 2:
             raise FormatError(
-                f"the training data have one label only ({''.join(labels)!r}): nothing to learn"
+                f"the training data have one label only ({quoted(''.join(labels))}): "
+                "nothing to learn"
             )
         return {"labels": labels}
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..errors import ConfigError, FileError, FormatError, InputError
+from ..io.files import is_there
 from ..model.device import find_device
 from ..text.reader import Reader
 from .batch import TokenReader
@@ -23,6 +24,7 @@ from .folder import (
     read_card,
     read_scores,
     seed_folder,
+    seed_numbers,
 )
 from .registry import find_task
 from .run import new_model
@@ -172,6 +174,7 @@ def _best_seed(folder: Path) -> int:
     """The best seed of a finished run; of an unfinished one, the first that has a model."""
     if (folder / "metrics.json").is_file():
         return int(read_scores(folder / "metrics.json", "best_seed")["best_seed"])
-    for path in sorted(folder.glob("seed-*/model.safetensors")):
-        return int(path.parent.name.removeprefix("seed-"))
+    for seed in seed_numbers(folder):
+        if is_there(seed_folder(folder, seed) / "model.safetensors"):
+            return seed
     raise FileError(f"{folder} has no model yet; train it with: elmokit train … --resume")

@@ -1,6 +1,6 @@
 """The tasks by their names."""
 
-from ..errors import ConfigError
+from ..errors import ConfigError, quoted
 from .classification import SentimentTask
 from .coref.task import CorefTask
 from .snli.task import SnliTask
@@ -17,5 +17,5 @@ TASKS: dict[str, Task] = {task.name: task for task in _ALL}
 def find_task(name: str) -> Task:
     """The task of that name."""
     if name not in TASKS:
-        raise ConfigError(f"task {name!r}: expected one of {', '.join(TASKS)}")
+        raise ConfigError(f"task {quoted(name)}: expected one of {', '.join(TASKS)}")
     return TASKS[name]

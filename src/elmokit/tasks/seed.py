@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FileError, FormatError
-from ..io.files import json_field, read_json, read_words, whole_file, write_json
+from ..io.files import is_there, json_field, read_json, read_words, whole_file, write_json
 from ..model import Elmo
 from ..train.interrupts import Interrupts
 from .checkpoint import read_row, read_state
 from .config import TrainConfig
-from .folder import CHECKPOINT, is_there, read_scores, save_model
+from .folder import CHECKPOINT, read_scores, save_model
 from .task import Example, Metrics
 from .trainer import Row, Trainer
 

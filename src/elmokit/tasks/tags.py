@@ -7,7 +7,7 @@ BIO marks the first token of a span with B- and the others with I-. BIOUL also m
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import InputError
+from ..errors import InputError, quoted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +21,7 @@ def bio_fault(tags: Sequence[str]) -> tuple[int, str] | None:
     previous = "O"
     for i, tag in enumerate(tags):
         if not is_tag(tag, "BI"):
-            return i, f"the tag {tag!r} is not BIO; expected O, B-LABEL or I-LABEL"
+            return i, f"the tag {quoted(tag)} is not BIO; expected O, B-LABEL or I-LABEL"
         if tag[0] == "I" and previous[1:] != tag[1:]:
             return i, f"{tag} continues no span; it stands after {previous}, so write B{tag[1:]}"
         previous = tag
@@ -97,7 +97,9 @@ def bioul_to_bio(tags: Sequence[str]) -> list[str]:
     """
     for i, (tag, after) in enumerate(zip(["O", *tags], [*tags, "O"], strict=True)):
         if not is_tag(after, "BILU"):
-            raise InputError(f"tag {i}: {after!r} is not BIOUL; expected O or B-, I-, L-, U-LABEL")
+            raise InputError(
+                f"tag {i}: {quoted(after)} is not BIOUL; expected O or B-, I-, L-, U-LABEL"
+            )
         if not _follows(tag, after):
             place = f"tag {i}: {after}" if i < len(tags) else "the end"
             raise InputError(f"{place} cannot stand after {tag} in BIOUL")
@@ -119,7 +121,9 @@ def bioul_transitions(labels: Sequence[str]) -> "Tensor":
 
     for label in labels:
         if not is_tag(label, "BILU"):
-            raise InputError(f"{label!r} is not a BIOUL tag; expected O or B-, I-, L-, U-LABEL")
+            raise InputError(
+                f"{quoted(label)} is not a BIOUL tag; expected O or B-, I-, L-, U-LABEL"
+            )
     allowed = torch.zeros(len(labels) + 2, len(labels) + 2, dtype=torch.bool)
     start, end = len(labels), len(labels) + 1
     for i, tag in enumerate(labels):

@@ -20,6 +20,7 @@ from .average import WeightAverage
 from .checkpoint import (
     ADVICE,
     TrainState,
+    check_random,
     random_tensors,
     read_checkpoint,
     restore_random,
@@ -129,8 +130,8 @@ class Trainer:
             restore_optimizer(self.optimizer, tensors)
             self.average.restore(tensors)
             self._random = {name: t for name, t in tensors.items() if name.startswith("random.")}
-            if state.batch and "random.cpu" not in self._random:
-                raise KeyError("random.cpu")
+            if state.batch:
+                check_random(self._random["random.cpu"])
         except (KeyError, TypeError, ValueError, RuntimeError) as e:
             raise FormatError(
                 f"{path} is not a checkpoint of this run ({e!s:.200}); {ADVICE}"

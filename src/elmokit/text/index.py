@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config import EncoderConfig
-from ..errors import ConfigError
+from ..errors import ConfigError, quoted
 from .chars import ByteCharacters, CharacterScheme, UnicodeCharacters
 
 
@@ -70,4 +70,6 @@ def _check_rows(name: str, dictionary: Mapping[str, int], num_rows: int) -> None
         raise ConfigError(f"{name}: the model needs one and none was given")
     for entry, row in dictionary.items():
         if not 0 <= row < num_rows:
-            raise ConfigError(f"{name}: {entry!r} has id {row}, the model has 0..{num_rows - 1}")
+            raise ConfigError(
+                f"{name}: {quoted(entry)} has id {row}, the model has 0..{num_rows - 1}"
+            )

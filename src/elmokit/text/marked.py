@@ -1,6 +1,6 @@
 """A sentence with one word in brackets, as in "He has a [gift] for music"."""
 
-from ..errors import InputError
+from ..errors import InputError, quoted
 from .reader import Reader
 
 
@@ -9,7 +9,7 @@ def parse_marked(reader: Reader, text: str) -> tuple[list[str], int]:
     unmarked = split_marked(text)
     if unmarked is None:
         raise InputError(
-            f"query {text!r}: expected exactly one word in brackets, "
+            f"query {quoted(text)}: expected exactly one word in brackets, "
             "as in 'He has a [gift] for music'"
         )
     plain, start, end = unmarked
@@ -17,17 +17,17 @@ def parse_marked(reader: Reader, text: str) -> tuple[list[str], int]:
     spans = reader.spans(plain)
     found = [i for i, token in enumerate(spans) if token.start < end and token.end > start]
     if start == end or not found:
-        raise InputError(f"query {text!r}: there is no word in the brackets")
+        raise InputError(f"query {quoted(text)}: there is no word in the brackets")
     if len(found) > 1:
         listed = ", ".join(repr(spans[i].text) for i in found)
         raise InputError(
-            f"query {text!r}: [{inside}] is {len(found)} tokens ({listed}); "
+            f"query {quoted(text)}: [{inside}] is {len(found)} tokens ({listed}); "
             "put the brackets around one of them"
         )
     token = spans[found[0]]
     if (token.start, token.end) != (start, end):
         raise InputError(
-            f"query {text!r}: [{inside}] is only a part of the token {token.text!r}; "
+            f"query {quoted(text)}: [{inside}] is only a part of the token {quoted(token.text)}; "
             "put the brackets around all of it"
         )
     return [span.text for span in spans], found[0]

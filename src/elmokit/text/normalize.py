@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 
-from ..errors import ConfigError
+from ..errors import ConfigError, quoted
 from .charclass import composing
 
 # CPython sorts a run of marks by insertion; longer runs than this are sorted here instead.
@@ -92,7 +92,7 @@ def without_surrogates(text: str) -> str:
 
 def _changes(text: str, form: str | None) -> bool:
     if form not in ("NFC", None):
-        raise ConfigError(f"normalization={form!r}: expected 'NFC' or None")
+        raise ConfigError(f"normalization={quoted(form)}: expected 'NFC' or None")
     return form == "NFC" and not unicodedata.is_normalized("NFC", text)
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from ..errors import FileError, FormatError
 from ..io.files import is_there, read_json
 from ..io.replace import whole_folder
-from ..io.tensor_file import load_tensors, save_tensors
+from ..io.tensor_file import load_tensors, open_tensors, save_tensors
 from .progress import Progress
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class State(NamedTuple):
 
 def save_state(folder: Path, state: State) -> None:
     """Write a checkpoint into `folder`, and remove all but the newest that are whole."""
-    path = folder / f"step-{state.progress.step:08d}"
+    path = folder / _name(state.progress.step)
     with whole_folder(path) as temporary:
         weights = temporary / "state.safetensors"
         save_tensors(weights, state.tensors)
@@ -106,12 +106,21 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put the tensors of `optimizer_tensors` back."""
+    """Put the tensors of `optimizer_tensors` back.
+
+    Raises:
+        ValueError: A tensor does not have the shape of its parameter. torch does not check that,
+            and a fused step would write past the end of the tensor.
+    """
     state = optimizer.state_dict()
     state["state"] = {}
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for key, value in tensors.items():
         if key.startswith("optimizer."):
             _, i, name = key.split(".")
+            shape = parameters[int(i)].shape if int(i) < len(parameters) else None
+            if shape is None or value.shape != (() if name == "step" else shape):
+                raise ValueError(f"{key} has shape {tuple(value.shape)}")
             state["state"].setdefault(int(i), {})[name] = value
     optimizer.load_state_dict(state)
 
@@ -125,7 +134,11 @@ def checkpoints(folder: Path) -> list[Path]:
     except OSError as e:
         raise FileError(f"{folder} cannot be read: {e.strerror or e}") from e
     steps = sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
-    return [folder / f"step-{step:08d}" for step in steps]
+    return [folder / _name(step) for step in steps]
+
+
+def _name(step: int) -> str:
+    return f"step-{step:08d}"
 
 
 def _read(path: Path) -> State:
@@ -150,11 +163,15 @@ def _read_progress(path: Path) -> Progress:
     if size != expected:
         raise FormatError(f"{path} is torn: state.safetensors has {size} of {expected} bytes")
     try:
-        return Progress.from_dict(progress)
+        found = Progress.from_dict(progress)
     except FileError as e:
         raise FileError(f"{path}: {e}") from e
     except ValueError as e:
         raise FormatError(f"{facts} is damaged ({e})") from e
+    if path.name != _name(found.step):
+        raise FormatError(f"{facts} is damaged (step={found.step})")
+    with open_tensors(weights, advice=""):
+        return found  # its header can be read
 
 
 def _is_whole(path: Path) -> bool:

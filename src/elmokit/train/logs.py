@@ -1,11 +1,12 @@
 """What a run writes about itself: `log.jsonl`, TensorBoard where it is installed, the curve."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 from ..errors import FormatError, MissingExtra
-from ..io.files import MAX_WORDS_BYTES, check_readable, is_there, whole_file
+from ..io.files import MAX_WORDS_BYTES, check_readable, is_there, whole_file, write_errors
 
 
 class RunLog:
@@ -28,8 +29,9 @@ class RunLog:
 
     def write(self, row: dict[str, Any]) -> None:
         """Add one logged step."""
-        self.file.write(json.dumps(row) + "\n")
-        self.file.flush()
+        with write_errors(self.path):
+            self.file.write(json.dumps(row) + "\n")
+            self.file.flush()
         if self.board is not None:
             for name, value in row.items():
                 if isinstance(value, (int, float)):
@@ -37,7 +39,8 @@ class RunLog:
 
     def close(self) -> None:
         """Close the files."""
-        self.file.close()
+        with write_errors(self.path):
+            self.file.close()  # what could not be written is tried once more
         if self.board is not None:
             self.board.close()
 
@@ -71,16 +74,24 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+_FIELDS = frozenset({"step", "tokens", "epochs", "loss", "seconds", "share", "tokens_per_s"})
+_EVALUATED = frozenset({"valid_forward", "valid_backward", "valid_mean"})
+
+
 def _row(line: str) -> dict[str, Any] | None:
-    """A logged step: numbers by name, among them those that every step has."""
+    """A logged step: numbers by name, among them those that every step or evaluation has."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(row, dict) or not row.keys() >= {"step", "tokens", "loss"}:
+    if not isinstance(row, dict) or not row.keys() >= _FIELDS:
+        return None
+    if row.keys() & _EVALUATED and not row.keys() >= _EVALUATED:
         return None
     is_valid = all(
         type(value) is float or (type(value) is int and abs(value) < 1 << 63)
         for value in row.values()
     )
-    return row if is_valid and all(type(row[n]) is int for n in ("step", "tokens")) else None
+    is_valid = is_valid and all(type(row[n]) is int for n in ("step", "tokens"))
+    is_valid = is_valid and all(math.isfinite(row.get(n, 0)) for n in ("seconds", "eta_seconds"))
+    return row if is_valid else None

@@ -190,8 +190,10 @@ class Loop:
         self.objective.load_state_dict(weights)
         restore_optimizer(self.optimizer, state.tensors)
         self.stream.restore(state.progress.place)
-        if "lanes.h" in state.tensors:
-            parts = (
-                state.tensors[name][:, :, self.world.rows()] for name in ("lanes.h", "lanes.c")
-            )
-            self.state = BiLmState(*(part.to(self.world.device) for part in parts))
+        if self.stream.carries and state.progress.step:
+            lanes = BiLmState(state.tensors["lanes.h"], state.tensors["lanes.c"])
+            fitting = BiLmState.zeros(self.config.model.lstm, self.config.data.lanes, lanes.h)
+            if [part.shape for part in lanes] != [part.shape for part in fitting]:
+                raise ValueError(f"lanes.h has shape {tuple(lanes.h.shape)}")
+            rows, device = self.world.rows(), self.world.device
+            self.state = BiLmState(*(part[:, :, rows].to(device) for part in lanes))

@@ -8,7 +8,7 @@ from typing import Any, Self, TypedDict
 import torch
 from torch import Tensor, nn
 
-from ...errors import ConfigError, InputError
+from ...errors import ConfigError, InputError, quoted
 from .bilm import ElmoBiLm, remove_sentence_boundaries
 from .scalar_mix import ScalarMix
 
@@ -83,7 +83,9 @@ class Elmo(nn.Module):
         given = {name: params.pop(name) for name in list(params)}
         known = list(inspect.signature(cls).parameters)
         if unknown := [name for name in given if name not in known]:
-            raise ConfigError(f"{unknown[0]!r} in the parameters: expected {', '.join(known)}")
+            raise ConfigError(
+                f"{quoted(unknown[0])} in the parameters: expected {', '.join(known)}"
+            )
         if missing := [name for name in known[:3] if name not in given]:
             raise ConfigError(f"parameters without {', '.join(missing)}")
         for name in ("requires_grad", "do_layer_norm", "keep_sentence_boundaries"):
@@ -143,4 +145,4 @@ def _flag(name: str, value: object) -> bool:
         return named[value]
     if isinstance(value, bool):
         return value
-    raise ConfigError(f"{name}={value!r}: expected true or false")
+    raise ConfigError(f"{name}={quoted(value)}: expected true or false")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from ...errors import ConfigError, InputError
+from ...errors import ConfigError, InputError, quoted
 from ...io.files import whole_file
 from ...io.output import output_path
 from ...io.sink import new_hdf5
@@ -118,7 +118,7 @@ class ElmoEmbedder:
         """
         if output_format not in ("all", "top", "average"):
             raise ConfigError(
-                f"output_format={output_format!r}: expected one of 'all', 'top', 'average'"
+                f"output_format={quoted(output_format)}: expected one of 'all', 'top', 'average'"
             )
         with input_file:
             sentences = [line.strip() for line in input_file]
@@ -142,7 +142,7 @@ class ElmoEmbedder:
                     if not use_sentence_keys:
                         raise
                     # "/" makes groups of a key, and these may collide.
-                    raise InputError(f"sentence {i} cannot be a key ({key!r}): {e}") from e
+                    raise InputError(f"sentence {i} cannot be a key ({quoted(key)}): {e}") from e
             if not forget_sentences and not use_sentence_keys:
                 index = {sentence: str(i) for i, sentence in enumerate(sentences)}
                 stored = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())

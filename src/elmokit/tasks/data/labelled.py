@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from ...errors import FormatError
+from ...errors import FormatError, quoted
 from .examples import LabelledText, ScoredPair
 from .held_out import one_side, text_of
 from .lines import Lines, filled_lines, json_lines, table_rows
@@ -139,7 +139,8 @@ def _number(text: str, where: str) -> float:
 def _field(record: dict[str, Any], name: str, kinds: tuple[type, ...], where: str) -> Any:
     if name not in record:
         raise FormatError(
-            f"{where}: the field {name!r} is missing; found {', '.join(map(repr, record)):.200}"
+            f"{where}: the field {quoted(name)} is missing; "
+            f"found {', '.join(map(repr, record)):.200}"
         )
     if type(record[name]) not in kinds:
         kind = " or ".join(k.__name__ for k in kinds)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...errors import ConfigError, FormatError, InputError
+from ...errors import ConfigError, FormatError, InputError, quoted
 from ...io.files import read_lines
 
 Lines: TypeAlias = list[tuple[int, str]]
@@ -86,6 +86,6 @@ def _column(column: str | int, header: Sequence[str], where: str) -> int:
     if column not in header:
         names = ", ".join(header)
         raise FormatError(
-            f"{where}: there is no column {column!r} in a table with tabs; found {names:.200}"
+            f"{where}: there is no column {quoted(column)} in a table with tabs; found {names:.200}"
         )
     return header.index(column)

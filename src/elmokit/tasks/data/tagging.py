@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ...errors import ConfigError, FormatError
+from ...errors import ConfigError, FormatError, quoted
 from ...text.token import Token
 from ..tags import is_tag
 from .examples import TaggedSentence
@@ -147,7 +147,7 @@ def _is_conllu(path: Path | str, lines: Sequence[Line]) -> bool:
 
 def _conllu(lines: Sequence[Line], path: Path | str, tag: Tagset) -> list[TaggedSentence]:
     if tag not in ("upos", "xpos"):
-        raise ConfigError(f"tag={tag!r}: expected 'upos' or 'xpos'")
+        raise ConfigError(f"tag={quoted(tag)}: expected 'upos' or 'xpos'")
     column = 3 if tag == "upos" else 4
     rows = read_rows(
         lines,
@@ -164,7 +164,7 @@ def _conllu(lines: Sequence[Line], path: Path | str, tag: Tagset) -> list[Tagged
         tags = [sentence.rows[i][column] for i in kept]
         for line, token, found in zip(numbers, tokens, tags, strict=True):
             if found == "_" and token != "_":
-                raise FormatError(f"{path}, line {line}: {token!r} has no {tag} tag")
+                raise FormatError(f"{path}, line {line}: {quoted(token)} has no {tag} tag")
         sentences.append(_tagged(tokens, tags, numbers, path))
     return sentences
 
@@ -176,6 +176,6 @@ def _is_word(sentence: Rows, i: int, path: Path | str) -> bool:
     if re.fullmatch(r"\d+[-.]\d+", number):
         return False
     raise FormatError(
-        f"{path}, line {sentence.lines[i]}: {number!r} is not the number of a word; "
+        f"{path}, line {sentence.lines[i]}: {quoted(number)} is not the number of a word; "
         "expected 3, 3-4 or 3.1"
     )

@@ -331,10 +331,12 @@ def _senses(occurrences: Sequence[Occurrence]) -> dict[str, list[str]]:
         raise InputError("expected words with their senses; a word must not be called 'all'")
     for word, counts in senses.items():
         if len(counts) < 2:
-            raise InputError(f"{word!r} has one sense only; expected two or more")
+            raise InputError(f"{quoted(word)} has one sense only; expected two or more")
         for sense, count in counts.items():
             if count < 2:
-                raise InputError(f"{word!r}, sense {sense!r}: one sentence; expected two or more")
+                raise InputError(
+                    f"{quoted(word)}, sense {quoted(sense)}: one sentence; expected two or more"
+                )
     return {word: list(counts) for word, counts in senses.items()}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from xml.parsers import expat
 
-from ...errors import FileError, FormatError, InputError
+from ...errors import FileError, FormatError, InputError, quoted
 from ...io.files import read_lines
 
 Gold: TypeAlias = tuple[int, tuple[str, ...]]
@@ -111,7 +111,7 @@ def read_sense_set(folder: Path | str) -> SenseSet:
     sentences = tuple(parser.sentences())
     if parser.keys:
         name, (line, _) = min(parser.keys.items(), key=lambda item: item[1][0])
-        raise FormatError(f"{gold}, line {line}: {name!r} is no instance of {data.name}")
+        raise FormatError(f"{gold}, line {line}: {quoted(name)} is no instance of {data.name}")
     if not keys:
         raise InputError(f"{data}: there is no instance in it to disambiguate")
     return SenseSet(data.name.partition(".data.xml")[0], sentences)
@@ -211,10 +211,10 @@ class _TestParser:
         name, lemma, pos = (attributes.get(key, "") for key in ("id", "lemma", "pos"))
         if not name or not lemma or pos not in _TEST_POS or start == len(self._words):
             raise FormatError(
-                f"{where}: instance {name!r}: expected a word with id, lemma and a pos of "
+                f"{where}: instance {quoted(name)}: expected a word with id, lemma and a pos of "
                 f"{', '.join(_TEST_POS)}"
             )
         if name not in self.keys:
-            raise FormatError(f"{where}: instance {name!r} has no key in {self.gold.name}")
+            raise FormatError(f"{where}: instance {quoted(name)} has no key in {self.gold.name}")
         entry = f"{lemma.lower()}%{_TEST_POS[pos]}"
         return Target(start, len(self._words), entry, self.keys.pop(name)[1])
