@@ -69,6 +69,28 @@ def test_the_number_of_languages_is_that_of_the_list() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_sentence_install_and_example_fit_on_one_screen(page: str) -> None:
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    fences = [number for number, line in enumerate(lines) if line.startswith("```")]
+    install, example, printed = (slice(*fences[i : i + 2]) for i in (0, 2, 4))
+    assert any("pip install" in line for line in lines[install])
+    assert "from elmokit import Elmo" in lines[example]
+    assert any(line.startswith("<Sentence:") for line in lines[printed]) and printed.stop < 40
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_speed_and_results_are_on_the_page(page: str) -> None:
+    text, english = ((ROOT / p).read_text(encoding="utf-8") for p in (page, "README.md"))
+    times = set(re.findall(r"\d+\.\d(?=x|배)", text))
+    assert len(times) >= 4 and times <= set(re.findall(r"\d+\.\d(?=x)", english))
+    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    for task in ("entities, English (F1)", "sentiment, SST-5 (accuracy)"):
+        row = next(line for line in results.splitlines() if line.startswith(f"| {task} |"))
+        baseline, with_elmo = (cell.split()[0] for cell in row.split("|")[2:4])
+        assert baseline in text and with_elmo in text, task
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#\s]+)", text)
