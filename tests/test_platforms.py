@@ -1,4 +1,4 @@
-"""What is missing on other systems is not needed to import elmokit."""
+"""elmokit and its wheels on other systems: nothing they lack is needed to import it."""
 
 import subprocess
 import sys
@@ -49,3 +49,17 @@ def test_a_folder_that_cannot_be_opened_is_not_synced(
     checkpoint._to_disk(tmp_path)
     with pytest.raises(OSError):
         checkpoint._to_disk(tmp_path / "missing")
+
+
+def test_the_workflow_builds_a_wheel_for_every_system() -> None:
+    path = Path(__file__).parents[1] / ".github" / "workflows" / "wheels.yml"
+    if not path.exists():
+        pytest.skip("an sdist has no workflows")
+    yaml = pytest.importorskip("yaml")
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    systems = jobs["wheel"]["strategy"]["matrix"]["os"]
+    assert {system.split("-")[0] for system in systems} == {"ubuntu", "macos", "windows"}
+    assert any(system.startswith("ubuntu") and system.endswith("arm") for system in systems)
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    assert all(("uses" in step) != ("run" in step) for step in steps)
+    assert any("pypa/cibuildwheel@v" in step.get("uses", "") for step in steps)

@@ -9,6 +9,7 @@ and all counterparts are ours, chosen before their figures were known. Where a m
 figures stay here, and the sentence does too.
 """
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,8 @@ import pytest
 from elmokit import Elmo
 from elmokit.search import parse_query
 
-TABLE = Path(__file__).parents[1] / "examples" / "data" / "tutorials.tsv"
+ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "examples" / "data" / "tutorials.tsv"
 ROWS = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines()[1:]]
 
 # Cosine to the same meaning and to another, by row.
@@ -71,3 +73,20 @@ def test_a_meaning_is_nearer_than_another(
 @pytest.mark.parametrize(("row", "figures"), list(zip(ROWS, FIGURES, strict=True)))
 def test_the_figures_are_those_of_the_model(row: list[str], figures: tuple[float, float]) -> None:
     assert cosines(*row) == pytest.approx(figures, abs=0.001)
+
+
+@pytest.mark.parametrize(("page", "num_rows"), [("README.md", 4), ("README.ko.md", 2)])
+def test_the_readme_has_these_figures(page: str, num_rows: int) -> None:
+    known = {tuple(row[1:]): figures for row, figures in zip(ROWS, FIGURES, strict=True)}
+    text = (ROOT / page).read_text(encoding="utf-8")
+    cell = r" (.+?): (\d\.\d\d)"
+    rows = re.findall(rf"^\| (.+?) \|{cell} \|{cell}( ✗| \(오답\))? \|$", text, re.M)
+    assert len(rows) == num_rows
+    for sentence, same, near, other, far, is_wrong in rows:
+        marked = (re.sub(r"\*(.+?)\*", r"[\1]", part) for part in (sentence, same, other))
+        figures = known[tuple(marked)]
+        assert (near, far) == tuple(f"{figure:.2f}" for figure in figures)
+        assert bool(is_wrong) == (figures[0] <= figures[1])
+    if page == "README.md":
+        right = sum(same > other for same, other in FIGURES)
+        assert f"{right} of {len(FIGURES)} comparisons" in text.replace("\n", " ")

@@ -1,4 +1,4 @@
-"""elmokit: ELMo, deep contextualised word representations, for today's Python."""
+"""elmokit: ELMo, deep contextualised word representations, for current Python."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,12 +1,16 @@
 """`elmokit models`, `download` and `info NAME`."""
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from strategies import make_tiny
 
 from elmokit import list_models
+from elmokit.io.catalogue import download_model, find_model
+from elmokit.io.save import write_checkpoint
 
 
 @pytest.fixture(autouse=True)
@@ -48,8 +52,29 @@ def test_info_of_a_published_model_downloads_nothing(run: Any) -> None:
     table = run("info", "seqvec").stdout
     assert "not downloaded" in table and "amino acids" in table and "MIT" in table
     assert "seqvec.zip" in table
+    lines = run("info", "elmo-original").stdout.splitlines()
+    for file in find_model("elmo-original").files:
+        assert {f"  {url}" for url in file.urls} <= set(lines), "an address is one line, to copy"
+        assert f"  sha256 {file.sha256}" in lines
     assert "unverified: community model" in run("info", "pl-dadas").stdout
     assert json.loads(run("info", "seqvec", "--json").stdout)["language"] == "protein"
+
+
+def test_a_downloaded_model_is_listed_as_such_and_keeps_its_licence(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(make_tiny().to_checkpoint(), tmp_path / "tiny", "official")
+    (tmp_path / "mirror" / "seqvec").mkdir(parents=True)
+    with zipfile.ZipFile(tmp_path / "mirror" / "seqvec" / "seqvec.zip", "w") as archive:
+        for path in (tmp_path / "tiny").iterdir():
+            archive.write(path, path.name)
+    monkeypatch.setenv("ELMOKIT_MIRROR", str(tmp_path / "mirror"))
+    download_model("seqvec")
+    lines = run("models").stdout.splitlines()
+    assert [line.split()[0] for line in lines if "  cached  " in line] == ["seqvec"]
+    table = run("info", "seqvec").stdout
+    assert "official HDF5 pair" in table and "UniRef50" in table and "MIT" in table
+    assert json.loads(run("info", "seqvec", "--json").stdout)["published"]["licence"] == "MIT"
 
 
 def test_download_says_what_is_wrong(run: Any, tmp_path: Path) -> None:

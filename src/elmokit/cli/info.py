@@ -6,7 +6,7 @@ import shlex
 import textwrap
 from typing import Any
 
-from .models import catalogue_facts, catalogue_rows
+from .models import address_lines, catalogue_facts, catalogue_rows, origin_rows
 from .options import Json, Model, Quiet, Verbose
 from .report import reported
 from .sizes import in_bytes, in_short, in_time
@@ -18,22 +18,22 @@ def info_cli(
 ) -> None:
     """Show what a model is: format, architecture, text, problems."""
     from ..io.catalogue import find_model
-    from ..io.catalogue.caches import is_complete, model_folder
 
     entry = find_model(model)
-    if entry and entry.status != "bundled" and not is_complete(model_folder(entry)):
-        published = catalogue_facts(entry)
+    published = catalogue_facts(entry) if entry and entry.status != "bundled" else None
+    if published and not published["is_cached"]:
         if as_json:
             print(json.dumps(published, ensure_ascii=False, indent=2))
         else:
             _print_table(catalogue_rows(published))
+            print("", *address_lines(published), sep="\n")
         return
     from .describe import describe
 
     if not verbose:
         # What the library warns of is part of the table.
         logging.getLogger("elmokit").setLevel(logging.ERROR)
-    facts = describe(model)
+    facts = describe(model) | ({"published": published} if published else {})
     if as_json:
         print(json.dumps(facts, ensure_ascii=False, indent=2))
     else:
@@ -53,6 +53,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("model", facts["source"]),
         ("format", facts["format"]),
+        *(origin_rows(facts["published"]) if "published" in facts else []),
         ("size on disk", in_bytes(facts["size_on_disk"])),
         ("vectors", f"{facts['dim']} values, layers 0..{facts['layers'] - 1} (0 has no context)"),
         ("parameters", f"{in_short(parameters['bilm'])} biLM{softmax}"),

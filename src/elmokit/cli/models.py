@@ -81,29 +81,39 @@ def catalogue_facts(entry: "ModelEntry") -> dict[str, Any]:
 
 
 def catalogue_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The same in words, for the table of `elmokit info`."""
-    status = facts["status"]
-    state = "in the cache" if facts["is_cached"] else "not downloaded"
-    if status not in ("bundled", "listed") and not facts["is_cached"]:
-        state = f"{status}: {facts['reason']}"
-    rows = [
+    """A model that is not downloaded, for the table of `elmokit info`."""
+    state = "not downloaded"
+    if facts["status"] != "listed":
+        state = f"{facts['status']}: {facts['reason']}"
+    return [
         ("model", facts["name"]),
         ("state", state),
+        *origin_rows(facts),
+        ("format", facts["format"]),
+        ("vectors", f"{facts['dim']} values per layer" if facts["dim"] else "size not known"),
+        ("download", in_bytes(facts["size"]) if facts["size"] else "size not known"),
+    ]
+
+
+def origin_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the files of a published model do not say, for the same table."""
+    return [
         ("language", f"{facts['language_name']} ({facts['language']})"),
         ("publisher", facts["publisher"]),
         ("text", facts["text"]),
         ("reads", facts["tokens"]),
         ("licence", facts["licence"]),
-        ("format", facts["format"]),
-        ("vectors", f"{facts['dim']} values per layer" if facts["dim"] else "size not known"),
-        ("download", in_bytes(facts["size"]) if facts["size"] else "size not known"),
     ]
-    if facts["page"]:
-        rows.append(("also at", facts["page"]))
+
+
+def address_lines(facts: dict[str, Any]) -> Iterator[str]:
+    """Names, addresses and hashes of the files, each whole on its line, for people to copy."""
     for file in facts["files"]:
-        hashes = [f"{kind} {file[kind]}" for kind in ("sha256", "sha1", "md5") if kind in file]
-        rows.append(("file", "\n".join([file["name"], *file["urls"], *hashes])))
-    return rows
+        yield file["name"]
+        yield from (f"  {url}" for url in file["urls"])
+        yield from (f"  {kind} {file[kind]}" for kind in ("sha256", "sha1", "md5") if kind in file)
+    if facts["page"]:
+        yield f"also at {facts['page']}"
 
 
 def _row(entry: "ModelEntry") -> list[str]:

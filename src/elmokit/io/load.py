@@ -41,7 +41,7 @@ def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoi
         _apply_source(checkpoint, path / SOURCE)
     log.info("%s: %s", source, checkpoint.format)
     for note in checkpoint.notes:
-        log.warning("%s: %s", source, note)
+        log.warning("%s", note if note.startswith(f"{source} ") else f"{source}: {note}")
     return checkpoint
 
 

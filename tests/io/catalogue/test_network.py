@@ -11,7 +11,7 @@ ADDRESSES = [
     for entry in list_models()
     if entry.status in ("listed", "unverified")
     for file in entry.files
-    for url in file.urls
+    for url in (*file.urls, *([file.md5_url] if file.md5_url else []))
 ]
 
 
