@@ -21,6 +21,7 @@ from elmokit.tasks.srl.config import SrlConfig
 from elmokit.tasks.trainer import Row
 
 SHORT = {"epochs": 3}
+OLD_RUN = Path(__file__).parent / "old_run"
 
 
 @pytest.fixture(scope="module")
@@ -416,3 +417,16 @@ def test_a_wrong_checkpoint_stops_the_run_and_changes_nothing(
     refused = (path.name, mention)
     assert_refused(lambda: start(data, run, longer, resume=True), *refused)
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_a_run_of_an_older_version_resumes_and_predicts(tmp_path: Path) -> None:
+    """`old_run` was written by elmokit 0.1.0 of November 2026, at commit 2dd319b."""
+    run, data = tmp_path / "run", OLD_RUN / "tags.conll"
+    shutil.copytree(OLD_RUN / "run", run)
+    assert read_state(run / "seed-1" / "checkpoint.safetensors").epoch == 1
+    config = ner_config(SHORT, place="none")
+    train_task("ner", data, data, None, run, config, device="cpu", resume=True)
+    logs = [(folder / "seed-1" / "log.jsonl").read_text() for folder in (run, OLD_RUN / "run")]
+    assert logs[0].startswith(logs[1]) and len(logs[0].splitlines()) == 3
+    ((_, tags),) = load_task(run, device="cpu").predict_texts(["Bob met Anna ."])
+    assert len(tags) == 4

@@ -108,8 +108,8 @@ class Loop:
         self.gradient_norm = float(norm)
         if not math.isfinite(self.gradient_norm):
             raise ConfigError(
-                f"step {progress.step + 1}: the gradients are no numbers any more; lower train.lr "
-                f"(it is {rate:g}). --resume goes on from the last checkpoint, before it happened"
+                f"step {progress.step + 1}: gradients became NaN or infinite; lower train.lr (now "
+                f"{rate:g}). --resume continues from the last checkpoint, before it happened"
             )
         self.optimizer.step()
         progress.step += 1
@@ -188,6 +188,8 @@ class Loop:
             if name.startswith("model.")
         }
         self.objective.load_state_dict(weights)
+        if state.progress.step and not any(name.startswith("optimizer.") for name in state.tensors):
+            raise ValueError("optimizer state is missing")
         restore_optimizer(self.optimizer, state.tensors)
         self.stream.restore(state.progress.place)
         if self.stream.carries and state.progress.step:
