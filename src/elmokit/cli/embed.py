@@ -13,7 +13,7 @@ from ..io.files import read_lines
 from ..io.output import output_path
 from ..io.vectors import check_output, write_jsonl
 from .inputs import check_text, load_model, parse_layers
-from .options import BatchSize, Device, Force, Model, NoProgress, Quiet, Tokenizer, Verbose
+from .options import BatchSize, Device, Engine, Force, Model, NoProgress, Quiet, Tokenizer, Verbose
 from .report import reported, say, shows_bar
 from .sizes import in_bytes
 
@@ -82,6 +82,7 @@ def embed_cli(
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     device: Device = "auto",
+    engine: Engine = "auto",
     state: StateOption = None,
     no_progress: NoProgress = False,
     force: Force = False,
@@ -105,7 +106,9 @@ def embed_cli(
         "batch_size": batch_size,
     }  # fmt: skip
     bar = shows_bar(no_progress, quiet)
-    elmo = load_model(model, device, tokenizer, cast(StateMode | None, state and state.value))
+    elmo = load_model(
+        model, device, tokenizer, cast(StateMode | None, state and state.value), engine
+    )
     if output == "-":
         _embed_to_stdout(elmo, source, options, bar)
     else:

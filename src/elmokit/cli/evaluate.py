@@ -15,7 +15,7 @@ from ..io.files import read_lines, whole_file
 from ..io.output import output_path
 from .embed import StateOption
 from .inputs import load_model
-from .options import BatchSize, Device, Force, Json, NoProgress, Quiet, Tokenizer, Verbose
+from .options import BatchSize, Device, Engine, Force, Json, NoProgress, Quiet, Tokenizer, Verbose
 from .prepare import SentencesName
 from .report import aligned, reported, shows_bar
 from .scores import print_task_scores, task_scores
@@ -83,6 +83,7 @@ def evaluate_cli(
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     device: Device = "auto",
+    engine: Engine = "auto",
     as_json: Json = False,
     force: Force = False,
     no_progress: NoProgress = False,
@@ -106,10 +107,11 @@ def evaluate_cli(
     if texts.count("-") > 1:
         raise ConfigError("standard input (-) can be read only once")
     if is_task_run(model):
-        if scores or streams or state or tokenizer or sentences != SentencesName.LINES:
+        is_for_text = state or tokenizer or engine != "auto" or sentences != SentencesName.LINES
+        if scores or streams or is_for_text:
             raise ConfigError(
-                "--scores, --streams, --sentences, --state and --tokenizer are for language "
-                f"models; {model} is a task run"
+                "--scores, --streams, --sentences, --state, --tokenizer and --engine are for "
+                f"language models; {model} is a task run"
             )
         if seed is not None and all_seeds:
             raise ConfigError("--seed and --all-seeds: expected one of the two")
@@ -120,7 +122,9 @@ def evaluate_cli(
         raise ConfigError(f"--seed, --all-seeds and --model are for task runs; {model} is none")
     _check_options(scores, streams, state, as_json, force)
     _check_texts(texts)
-    elmo = load_model(model, device, tokenizer, cast(StateMode | None, state and state.value))
+    elmo = load_model(
+        model, device, tokenizer, cast(StateMode | None, state and state.value), engine
+    )
     bar = shows_bar(no_progress, quiet)
     with _open_scores(scores) as file:
         facts = perplexities(elmo, texts, sentences.value, bar, streams, batch_size, file, quiet)

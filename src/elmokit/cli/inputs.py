@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
 
 def load_model(
-    source: str, device: str, tokenizer: str | None = None, state: StateMode | None = None
+    source: str,
+    device: str,
+    tokenizer: str | None = None,
+    state: StateMode | None = None,
+    engine: str = "auto",
 ) -> "Elmo":
     """The model at `source`, ready to embed."""
     from ..model import Elmo
 
-    return Elmo.from_pretrained(source, device=device, tokenizer=tokenizer, state=state)
+    return Elmo.from_pretrained(
+        source, device=device, tokenizer=tokenizer, state=state, engine=engine
+    )
 
 
 def parse_layers(text: str) -> "Layers":

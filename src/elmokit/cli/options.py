@@ -26,6 +26,13 @@ BatchSize: TypeAlias = Annotated[
 Device: TypeAlias = Annotated[
     str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:1, mps, …")
 ]
+Engine: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="auto, native (the C kernel), torch, or plain (elmokit.nn as it is written, slow).",
+    ),
+]
 NoProgress: TypeAlias = Annotated[
     bool, typer.Option("--no-progress", help="Show no bar, on a terminal either.")
 ]

@@ -8,7 +8,7 @@ import typer
 
 from ..errors import ConfigError
 from .inputs import check_text, load_model
-from .options import Device, Json, Model, Quiet, Tokenizer, Verbose
+from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose
 from .report import reported, say
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def pos_cli(
     epochs: Epochs = 20,
     seed: Seed = 1,
     device: Device = "auto",
+    engine: Engine = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -130,7 +131,7 @@ def pos_cli(
     column: Tagset = "upos" if tag == "upos" else "xpos"
     data = [read_conllu(path, tag=column) for path in (train, dev)]
     vectors = None if static is None else read_static_vectors(static, _words(*data))
-    elmo = load_model(model, device)
+    elmo = load_model(model, device, engine=engine)
     result = pos_probe(
         elmo,
         *data,
@@ -151,6 +152,7 @@ def wsd_cli(
     wordnet: WordNet,
     max_sentences: MaxSentences = None,
     device: Device = "auto",
+    engine: Engine = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -166,7 +168,7 @@ def wsd_cli(
     senses = read_sense_index(wordnet)
     tests = [read_sense_set(folder) for folder in test]
     sentences = [sentence for path in train for sentence in read_semcor(path)]
-    elmo = load_model(model, device)
+    elmo = load_model(model, device, engine=engine)
     _show(wsd_probe(elmo, sentences, tests, senses, max_sentences=max_sentences), as_json)
 
 
@@ -178,6 +180,7 @@ def similarity_cli(
     pooling: Pool = "mean",
     tokenizer: Tokenizer = None,
     device: Device = "auto",
+    engine: Engine = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -194,7 +197,7 @@ def similarity_cli(
     check_text(str(data))
     pools: list[Pooling] = [*pooling.split(",")]  # type: ignore[list-item]
     poolers(pools)
-    elmo = load_model(model, device, tokenizer)
+    elmo = load_model(model, device, tokenizer, engine=engine)
     _show(similarity_probe(elmo, read_pairs(data, elmo.reader.tokens), pooling=pools), as_json)
 
 
@@ -207,6 +210,7 @@ def homographs_cli(
     dev: HomographDev = None,
     tokenizer: Tokenizer = None,
     device: Device = "auto",
+    engine: Engine = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -227,12 +231,18 @@ def homographs_cli(
         raise ConfigError("expected either --data FILE, or --train FILE and perhaps --dev FILE")
     if data is not None:
         occurrences = read_homographs(data)
-        _show(homograph_probe(load_model(model, device, tokenizer), occurrences), as_json)
+        _show(
+            homograph_probe(load_model(model, device, tokenizer, engine=engine), occurrences),
+            as_json,
+        )
         return
     assert train is not None
     learned = read_homographs(train)
     parts = split_by_sentence(learned) if dev is None else (learned, read_homographs(dev))
-    _show(trained_homograph_probe(load_model(model, device, tokenizer), *parts), as_json)
+    _show(
+        trained_homograph_probe(load_model(model, device, tokenizer, engine=engine), *parts),
+        as_json,
+    )
 
 
 @probe_app.command("wic")
@@ -243,6 +253,7 @@ def wic_cli(
     dev: WicDev,
     tokenizer: Tokenizer = None,
     device: Device = "auto",
+    engine: Engine = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -255,7 +266,7 @@ def wic_cli(
     from ..tasks.probes import read_wic, wic_probe
 
     pairs = [read_wic(path) for path in (train, dev)]
-    _show(wic_probe(load_model(model, device, tokenizer), *pairs), as_json)
+    _show(wic_probe(load_model(model, device, tokenizer, engine=engine), *pairs), as_json)
 
 
 @probe_app.command("minimal-pairs")
@@ -265,6 +276,7 @@ def minimal_pairs_cli(
     data: MinimalPairs,
     tokenizer: Tokenizer = None,
     device: Device = "auto",
+    engine: Engine = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -277,7 +289,7 @@ def minimal_pairs_cli(
     from ..tasks.probes import minimal_pairs_probe, read_minimal_pairs
 
     pairs = read_minimal_pairs(data)
-    _show(minimal_pairs_probe(load_model(model, device, tokenizer), pairs), as_json)
+    _show(minimal_pairs_probe(load_model(model, device, tokenizer, engine=engine), pairs), as_json)
 
 
 @probe_app.command("all")
@@ -288,6 +300,7 @@ def all_cli(
     language: Language = "en",
     max_sentences: MeasureSentences = 6000,
     device: Device = "auto",
+    engine: Engine = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -296,7 +309,7 @@ def all_cli(
     from ..reproduce.measures import comparison, measure, measures
 
     names = list(measures(language))
-    loaded = [(model, load_model(model, device)) for model in dict.fromkeys(models)]
+    loaded = [(model, load_model(model, device, engine=engine)) for model in dict.fromkeys(models)]
     results = []
     for name, model, measured in measure(loaded, data, language, max_sentences):
         results.append((name, model, measured))

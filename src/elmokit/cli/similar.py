@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .inputs import check_text, lines_shown, load_model, parse_layers
-from .options import BatchSize, Device, Json, Model, NoProgress, Quiet, Tokenizer, Verbose
+from .options import BatchSize, Device, Engine, Json, Model, NoProgress, Quiet, Tokenizer, Verbose
 from .report import reported, say, shows_bar
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def similar_cli(
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     device: Device = "auto",
+    engine: Engine = "auto",
     as_json: Json = False,
     no_progress: NoProgress = False,
     quiet: Quiet = False,
@@ -57,7 +58,7 @@ def similar_cli(
     from ..search import nearest
 
     check_text(corpus)
-    elmo = load_model(model, device, tokenizer)
+    elmo = load_model(model, device, tokenizer, engine=engine)
     matches = nearest(
         elmo,
         lines_shown(corpus, shows_bar(no_progress, quiet)),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .inputs import load_model
-from .options import Device, Json, Model, Quiet, Tokenizer, Verbose
+from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose
 from .report import reported, say
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def substitutes_cli(
     k: Number = 10,
     tokenizer: Tokenizer = None,
     device: Device = "auto",
+    engine: Engine = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -38,7 +39,7 @@ def substitutes_cli(
     (forward given all that is to the left, backward given all that is to the right) and the word;
     the word that was there comes last, if it is not among them.
     """
-    found = load_model(model, device, tokenizer).substitutes(text, k)
+    found = load_model(model, device, tokenizer, engine=engine).substitutes(text, k)
     if as_json:
         original = found.original and found.original._asdict()
         best = [substitute._asdict() for substitute in found.best]

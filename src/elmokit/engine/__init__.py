@@ -2,7 +2,8 @@
 
 `engine.py` prepares the weights and chooses who does the work; `run.py` takes a packed batch
 (`packed.py`) through the layers, which are `recurrence.py` in torch, `native.py` in C and `int8.py`
-in 8 bits; `spelling.py` is the token encoder with its convolutions as tables.
+in 8 bits; `spelling.py` is the token encoder with its convolutions as tables. `plain.py` runs
+`nn.BiLm` itself, with which the engine compares what it has prepared.
 """
 
 from .embedder import Embedder as Embedder

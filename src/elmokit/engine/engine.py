@@ -23,6 +23,7 @@ from ..nn import BiLm, BiLmState, ProjectedLstm, TokenEncoder, TokenIds
 from . import int8, native
 from .fingerprint import Fingerprint
 from .native_encoder import NativeEncoder
+from .plain import INT8_TOLERANCE, TOLERANCE, agree, run_plain
 from .recurrence import TorchLayer
 from .request import Request
 from .run import PackedRun
@@ -30,17 +31,26 @@ from .spelling import TableEncoder
 
 log = logging.getLogger(__name__)
 
-EngineName: TypeAlias = Literal["auto", "native", "torch"] | str
+EngineName: TypeAlias = Literal["auto", "native", "torch", "plain"] | str
 Precision: TypeAlias = Literal["float32", "int8"]
+
+
+CHECKED_WORDS, CHECKED_LENGTHS = 4, (4, 3)
+"""The input on which an engine compares itself with `nn`: words, and tokens of each sentence."""
 
 
 class Engine:
     """A biLM prepared for inference; it follows when the weights change or move.
 
+    Whenever it prepares weights, it compares itself with `nn` on a short input. Where they differ
+    by more than rounding, `nn` does the work, with a warning: whoever changes a cell in `nn` gets
+    right vectors slowly, not wrong ones fast.
+
     Args:
         bilm: The model.
         name: `native` (or `native:avx2` and the like) for the C kernel, `torch` for torch alone,
-            `auto` for the kernel where it can run, unless `ELMOKIT_ISA` says otherwise.
+            `plain` for `nn.BiLm` as it is written, `auto` for the kernel where it can run, unless
+            `ELMOKIT_ISA` says otherwise.
         precision: `int8` computes the LSTM products in 8 bits: faster on large models, inexact.
     """
 
@@ -49,6 +59,10 @@ class Engine:
         self.requested = _check_name(name)
         self.precision = _check_precision(precision, bilm)
         self._prepared: dict[object, tuple[tuple[object, ...], Any]] = {}
+        self._num_prepared = 0
+        """LSTM layers prepared so far."""
+        self._checked: dict[str, tuple[object, bool]] = {}
+        """What was compared with `nn` last, encoder and LSTMs, and whether they agree."""
         self._fingerprints: dict[nn.Module, Fingerprint] = {}
         self._lock = threading.Lock()
         self._pool: tuple[int, int, ThreadPoolExecutor] | None = None
@@ -59,21 +73,33 @@ class Engine:
         weight = self.bilm.forward_lm.layers[0].bias
         fits = weight.device.type == "cpu" and weight.dtype == torch.float32
         kind, _, isa = self.requested.partition(":")
-        if kind == "torch" or self.precision == "int8" or not fits:
+        if kind in ("torch", "plain") or self.precision == "int8" or not fits:
             return None
         return isa or native.chosen() or (native.available()[-1] if kind == "native" else None)
 
     @property
     def name(self) -> str:
-        """What does the work, for people: `native (avx2)`, `torch`, `torch (int8)`."""
+        """What does the work, for people: `native (avx2)`, `torch`, `torch (int8)`, `plain`."""
+        if self.is_plain:
+            return "plain"
         if self.isa is not None:
             return f"native ({self.isa})"
         return "torch (int8)" if self.precision == "int8" else "torch"
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether `nn.BiLm` itself does the work, because that was asked for."""
+        return self.requested == "plain"
+
     def token_vectors(self, ids: TokenIds) -> Tensor:
         """x_k of each word, (N, P)."""
-        encoder = self._prepare("encoder", self.bilm.encoder, self._make_encoder)
-        x: Tensor = encoder(ids)
+        x: Tensor
+        if not self.is_plain:
+            encoder = self._prepare("encoder", self.bilm.encoder, self._make_encoder)
+            x = encoder(ids)
+            if self._encoder_agrees(encoder, ids, x):
+                return x
+        x = self.bilm.encoder(ids)
         return x
 
     def run(
@@ -101,7 +127,11 @@ class Engine:
         if not len(lengths):
             width = x.shape[1] * len(request.directions)
             return x.new_zeros(len(request.weights), 0, width), state
-        return PackedRun(self, x, index, lengths, request, state).result()
+        if not self.is_plain:
+            run = PackedRun(self, x, index, lengths, request, state)
+            if self._layers_agree(x):
+                return run.result()
+        return run_plain(self.bilm, x, index, lengths, request, state)
 
     def layer(self, direction: int, number: int) -> Any:
         """One prepared LSTM layer."""
@@ -142,6 +172,47 @@ class Engine:
             return NativeEncoder(encoder, native.Kernel(self.isa), self.each)
         return TableEncoder(encoder)
 
+    def _encoder_agrees(self, encoder: object, ids: TokenIds, x: Tensor) -> bool:
+        """Whether the prepared encoder gives what `nn` gives, by the first words it is given."""
+        known, agrees = self._checked.get("encoder", (None, True))
+        if known is not encoder and len(x):
+            few = TokenIds(*(None if part is None else part[:CHECKED_WORDS] for part in ids))
+            want = self.bilm.encoder(few)
+            agrees = agree(x[:CHECKED_WORDS], want, TOLERANCE[x.dtype])
+            self._conclude("encoder", encoder, agrees)
+        return agrees
+
+    def _layers_agree(self, like: Tensor) -> bool:
+        """Whether the prepared LSTMs give what `nn` gives, by two short random sentences."""
+        known, agrees = self._checked.get("LSTMs", (0, True))
+        if known != self._num_prepared:
+            config = self.bilm.config
+            index, lengths = np.arange(sum(CHECKED_LENGTHS)), np.array(CHECKED_LENGTHS)
+            generator = torch.Generator().manual_seed(0)
+            x = torch.randn(len(index), config.lstm.projection_dim, generator=generator).to(like)
+            state = BiLmState.zeros(config.lstm, len(lengths), like=x)
+            everything = Request(torch.eye(config.num_layers), with_state=True, boundaries=True)
+            arguments = (x, index, lengths, everything, state)
+            got, after = PackedRun(self, *arguments).result()
+            want, expected = run_plain(self.bilm, *arguments)
+            tolerance = INT8_TOLERANCE if self.precision == "int8" else TOLERANCE[x.dtype]
+            agrees = all(
+                agree(a, b, tolerance)
+                for a, b in zip((got, *after), (want, *expected), strict=True)
+            )
+            self._conclude("LSTMs", self._num_prepared, agrees)
+        return agrees
+
+    def _conclude(self, part: str, checked: object, agrees: bool) -> None:
+        if not agrees:
+            log.warning(
+                "the %s of engine %s differ from elmokit.nn by more than rounding; computing with "
+                "elmokit.nn instead, slowly. If you did not change elmokit.nn, please report this",
+                part,
+                self.name,
+            )
+        self._checked[part] = (checked, agrees)
+
     def forget(self) -> None:
         """Prepare everything anew at the next call."""
         with self._lock:
@@ -164,6 +235,7 @@ class Engine:
             if known is None or known[0] != mark:
                 with torch.inference_mode(False), torch.no_grad():
                     known = self._prepared[key] = (mark, make(module))
+                self._num_prepared += isinstance(module, ProjectedLstm)
             return known[1]
 
     def _mark(self, module: nn.Module) -> tuple[object, ...]:
@@ -196,12 +268,12 @@ def _next(calls: deque[Callable[[], object]]) -> Callable[[], object] | None:
 
 def _check_name(name: str) -> str:
     kind, _, isa = name.partition(":")
-    if kind not in ("auto", "native", "torch") or (
+    if kind not in ("auto", "native", "torch", "plain") or (
         isa and (kind != "native" or isa not in native.ISAS)
     ):
         raise ConfigError(
-            f"engine={quoted(name)}: expected 'auto', 'native', 'torch' or 'native:' and one of "
-            f"{', '.join(native.ISAS)}"
+            f"engine={quoted(name)}: expected 'auto', 'native', 'torch', 'plain' or 'native:' and "
+            f"one of {', '.join(native.ISAS)}"
         )
     if kind == "native" and (not native.available() or (isa and isa not in native.available())):
         have = ", ".join(native.available()) or "no kernel at all (it is built with the package)"

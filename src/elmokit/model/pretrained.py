@@ -65,7 +65,8 @@ class PretrainedElmo(ElmoCore):
                 `regex`, with a warning when the model is first given a text.
             normalization: Unicode form for all tokens (NFC by default), or None for none.
             requires_grad: Whether the biLM is to be trained, too.
-            engine: `native` for the C kernel, `torch` for torch alone, `auto` for the best.
+            engine: `native` for the C kernel, `torch` for torch alone, `plain` for `elmokit.nn` as
+                it is written (slow), `auto` for the best.
             precision: `int8` for 8-bit products in the LSTMs: faster for large models, inexact.
             cache_words: Words whose token vectors are remembered from call to call.
         """

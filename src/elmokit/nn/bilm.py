@@ -3,7 +3,7 @@
 The softmax θs, which they share too, is in `softmax.py`: only training and scoring need it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -40,6 +40,10 @@ class BiLmOutput(NamedTuple):
     state: BiLmState
 
 
+def _keep(x: Tensor) -> Tensor:
+    return x
+
+
 class DirectionalLm(nn.Module):
     """The LSTM stack of one direction; it reads left to right, whatever the direction."""
 
@@ -53,14 +57,26 @@ class DirectionalLm(nn.Module):
         )
 
     def forward(
-        self, x: Float[Tensor, "B T P"], mask: Bool[Tensor, "B T"], state: list[LstmState]
+        self,
+        x: Float[Tensor, "B T P"],
+        mask: Bool[Tensor, "B T"],
+        state: list[LstmState],
+        drop: Callable[[Tensor], Tensor] = _keep,
     ) -> tuple[list[Tensor], list[LstmState]]:
+        """The output of every layer, and the states after the last token.
+
+        Args:
+            x: Token vectors.
+            mask: True for real tokens.
+            state: Where each layer starts.
+            drop: Dropout of the layers' outputs, in training.
+        """
         outputs, states = [], []
         for j, layer in enumerate(self.layers):
             y, new = layer(x, mask, state[j])
             # The residual joins outside the cell, from the second layer up: what the cell
             # carries to the next token does not hold it.
-            x = y + x if self.config.skip_connections and j > 0 else y
+            x = drop(y + x if self.config.skip_connections and j > 0 else y)
             outputs.append(x)
             states.append(new)
         return outputs, states

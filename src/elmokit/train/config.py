@@ -11,6 +11,7 @@ Loss: TypeAlias = Literal["sampled", "full"]
 Optimizer: TypeAlias = Literal["adamw", "adagrad"]
 Schedule: TypeAlias = Literal["cosine", "linear", "flat", "constant"]
 Precision: TypeAlias = Literal["float32", "bfloat16"]
+TrainEngine: TypeAlias = Literal["auto", "plain"]
 
 _MANY = 1 << 40
 
@@ -96,12 +97,15 @@ class TrainConfig(Config):
     """Steps that fit the token encoder to static vectors, where a run starts from these."""
     precision: Precision = "float32"
     """`bfloat16` for the large products on GPUs."""
+    engine: TrainEngine = "auto"
+    """`plain` computes with `elmokit.nn` as it is written: slow, for experiments with the model."""
     seed: int = 1
 
     def __post_init__(self) -> None:
         one_of("optimizer", self.optimizer, ("adamw", "adagrad"))
         one_of("schedule", self.schedule, ("cosine", "linear", "flat", "constant"))
         one_of("precision", self.precision, ("float32", "bfloat16"))
+        one_of("engine", self.engine, ("auto", "plain"))
         within(self, 1, _MANY, "accumulate", "log_every", "checkpoint_every", "evaluate_every")
         within(self, 0, _MANY, "warmup_steps", "patience", "softmax_steps", "vector_steps", "seed")
         within(self, 1, _MANY, "evaluate_tokens")

@@ -1,5 +1,6 @@
 """The training loop: batches → steps of the optimiser, with everything needed to go on later."""
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -9,20 +10,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.stream import Stream
+from ..data.batches import Batch
+from ..data.stream import LaneStream, Stream
 from ..engine.native_product import threads_of_the_kernel
+from ..engine.plain import agree
 from ..errors import ConfigError
 from ..nn import BiLmState
 from .checkpoint import State, optimizer_tensors, restore_optimizer
-from .config import PretrainConfig
+from .config import PretrainConfig, TrainEngine
 from .distributed import World
 from .objective import BatchReader, Objective
 from .optim import learning_rate, make_optimizer
 from .progress import Progress
 from .sampler import LogUniformSampler
 
+log = logging.getLogger(__name__)
+
 Row: TypeAlias = dict[str, Any]
 """A logged step."""
+
+CHECKED, TOLERANCE = (3, 2), 1e-3
+"""Steps and rows on which training compares itself with `nn`, and how far they may differ."""
 
 
 class Loop:
@@ -54,11 +62,17 @@ class Loop:
         self.frozen_steps = frozen_steps
         self.parameters = list(objective.parameters())
         self.optimizer = make_optimizer(self.parameters, config.train)
-        self._freeze(frozen_steps > 0)
         num_words = len(objective.softmax.bias)
         self.sampler = None
         if config.softmax.loss == "sampled" and config.softmax.num_samples < num_words:
             self.sampler = LogUniformSampler(num_words, config.softmax.num_samples)
+        if objective.engine == "auto" and not self._agrees_with_nn():
+            log.warning(
+                "the fast training code differs from elmokit.nn by more than rounding; training "
+                "with elmokit.nn instead, slowly. If you did not change it, please report this"
+            )
+            objective.engine = "plain"
+        self._freeze(frozen_steps > 0)
         self.progress = Progress()
         self.state: BiLmState | None = None
         self.gradient_norm = 0.0
@@ -67,6 +81,22 @@ class Loop:
         self.reserve = 0.0
         """Seconds of a budget of minutes that are kept for what comes after the last step."""
         self._since = time.perf_counter()
+
+    def _agrees_with_nn(self) -> bool:
+        """Whether the loss of a few random words, and its gradients, are those of `nn`."""
+        generator = np.random.default_rng(0)
+        ids = generator.integers(0, len(self.reader.rows), (2, *CHECKED))
+        batch = self.reader(Batch(ids, ids[:, ::-1]))
+        samples = self.reader.samples(self.sampler(generator)) if self.sampler else None
+        learning = [p for p in self.parameters if p.requires_grad]
+        objective, results = self.objective.eval(), []
+        engines: tuple[TrainEngine, ...] = ("plain", "auto")
+        for engine in engines:
+            objective.engine = engine
+            sums = objective(*batch, samples=samples).sums
+            grads = torch.autograd.grad(sums.sum(), learning, allow_unused=True)
+            results.append([sums.detach(), *(grad for grad in grads if grad is not None)])
+        return all(agree(got, want, TOLERANCE) for want, got in zip(*results, strict=True))
 
     def run(self, after_step: Callable[[], None]) -> None:
         """Take steps until the budget is used up or `after_step` says that the run is done."""
@@ -192,9 +222,9 @@ class Loop:
             raise ValueError("optimizer state is missing")
         restore_optimizer(self.optimizer, state.tensors)
         self.stream.restore(state.progress.place)
-        if self.stream.carries and state.progress.step:
+        if isinstance(self.stream, LaneStream) and state.progress.step:
             lanes = BiLmState(state.tensors["lanes.h"], state.tensors["lanes.c"])
-            fitting = BiLmState.zeros(self.config.model.lstm, self.config.data.lanes, lanes.h)
+            fitting = BiLmState.zeros(self.config.model.lstm, self.stream.num_lanes, lanes.h)
             if [part.shape for part in lanes] != [part.shape for part in fitting]:
                 raise ValueError(f"lanes.h has shape {tuple(lanes.h.shape)}")
             rows, device = self.world.rows(), self.world.device

@@ -1,5 +1,7 @@
 """The paper's objective: the log-likelihood of a text in both directions, θx and θs shared."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +22,7 @@ from ..nn import (
     softmax_loss,
 )
 from . import native_softmax
+from .config import TrainEngine
 from .native_linear import linear
 from .recurrence import recur
 from .sampler import Samples
@@ -40,11 +43,18 @@ class Objective(nn.Module):
         bilm: The language models.
         softmax: Their softmax.
         dropout: Of each layer's input and of the softmax's, in training.
+        engine: `plain` to compute with `nn` as it is written, `auto` for the same numbers, fast.
     """
 
-    def __init__(self, bilm: BiLm, softmax: Softmax, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        bilm: BiLm,
+        softmax: Softmax,
+        dropout: float = 0.0,
+        engine: TrainEngine = "auto",
+    ) -> None:
         super().__init__()
-        self.bilm, self.softmax, self.dropout = bilm, softmax, dropout
+        self.bilm, self.softmax, self.dropout, self.engine = bilm, softmax, dropout, engine
 
     def forward(
         self,
@@ -70,24 +80,53 @@ class Objective(nn.Module):
         if state is None:
             state = BiLmState.zeros(self.bilm.config.lstm, inputs.shape[2], like=x)
         streams = [self._drop(embedding(rows, x), generator) for rows in inputs]
-        ends = []
+        starts = [
+            [LstmState(h, c) for h, c in zip(state.h[d], state.c[d], strict=True)] for d in range(2)
+        ]
+        drop = partial(self._drop, generator=generator)
+        read = self._read_plain if self.engine == "plain" else self._read
+        tops, ends = read(streams, starts, drop)
+        sums = self._losses(tops, targets, samples)
+        h = torch.stack([torch.stack([layer.h for layer in layers]) for layers in ends])
+        c = torch.stack([torch.stack([layer.c for layer in layers]) for layers in ends])
+        return Losses(sums, BiLmState(h, c))
+
+    def _read(
+        self, streams: list[Tensor], starts: list[list[LstmState]], drop: Callable[[Tensor], Tensor]
+    ) -> tuple[list[Tensor], list[list[LstmState]]]:
+        """The top layer of each direction, (T, B, P), and the states of its layers at the end."""
+        ends: list[list[LstmState]] = [[] for _ in streams]
         stacks = (self.bilm.forward_lm, self.bilm.backward_lm)
         for j in range(self.bilm.config.lstm.num_layers):
             layers = [stack.layers[j] for stack in stacks]
-            starts = [LstmState(state.h[d, j], state.c[d, j]) for d in range(2)]
-            outputs, after = recur(layers, streams, starts)
-            ends.append(after)
+            outputs, after = recur(layers, streams, [states[j] for states in starts])
+            for states, new in zip(ends, after, strict=True):
+                states.append(new)
             if j > 0 and self.bilm.config.lstm.skip_connections:
                 outputs = [y + x for y, x in zip(outputs, streams, strict=True)]
-            streams = [self._drop(y, generator) for y in outputs]
-        sums = self._losses(streams, targets, samples)
-        h = torch.stack([torch.stack([after[d].h for after in ends]) for d in range(2)])
-        c = torch.stack([torch.stack([after[d].c for after in ends]) for d in range(2)])
-        return Losses(sums, BiLmState(h, c))
+            streams = [drop(y) for y in outputs]
+        return streams, ends
+
+    def _read_plain(
+        self, streams: list[Tensor], starts: list[list[LstmState]], drop: Callable[[Tensor], Tensor]
+    ) -> tuple[list[Tensor], list[list[LstmState]]]:
+        """`_read` by `nn.DirectionalLm` itself."""
+        tops, ends = [], []
+        stacks = (self.bilm.forward_lm, self.bilm.backward_lm)
+        for stack, stream, states in zip(stacks, streams, starts, strict=True):
+            x = stream.transpose(0, 1)
+            mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+            outputs, after = stack(x, mask, states, drop)
+            tops.append(outputs[-1].transpose(0, 1))
+            ends.append([LstmState(h.detach(), c.detach()) for h, c in after])
+        return tops, ends
 
     def encode(self, words: TokenIds) -> Tensor:
         """x_k of each word: `TokenEncoder.forward` with the filters by tables."""
         encoder = self.bilm.encoder
+        if self.engine == "plain":
+            x: Tensor = encoder(words)
+            return x
         parts = []
         if encoder.words is not None:
             parts.append(encoder.words(words.words))
@@ -108,7 +147,8 @@ class Objective(nn.Module):
     ) -> Tensor:
         weight, bias = self.softmax.weight, self.softmax.bias
         streams = [h.flatten(0, 1) for h in streams]
-        if samples is not None and torch.is_grad_enabled() and native_softmax.available(streams[0]):
+        is_native = self.engine != "plain" and native_softmax.available(streams[0])
+        if samples is not None and torch.is_grad_enabled() and is_native:
             return native_softmax.sampled_softmax_losses(
                 streams, targets.flatten(1), weight, bias, native_softmax.Sampled(*samples)
             )

@@ -165,7 +165,9 @@ class _Run:
         if self.before is not None:
             self._check(self.before)
         assert self.elmo.softmax is not None
-        objective = Objective(self.elmo.bilm, self.elmo.softmax, config.train.dropout)
+        objective = Objective(
+            self.elmo.bilm, self.elmo.softmax, config.train.dropout, config.train.engine
+        )
         self.reader = batch_reader(self.elmo, corpus, here.device)
         stream = training_stream(corpus.train, config.data, config.train.seed, here.size)
         self.loop = Loop(

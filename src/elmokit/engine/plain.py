@@ -1,0 +1,64 @@
+"""A batch through `nn.BiLm` itself: padded, slow, obvious, and the measure of the other engines."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..nn import BiLm, BiLmState
+from .request import Request
+
+TOLERANCE = {
+    torch.float64: 1e-9,
+    torch.float32: 1e-4,
+    torch.float16: 3e-2,
+    torch.bfloat16: 2e-1,
+}
+"""How far an engine may be from `nn`, relative to the largest value, per type of the weights."""
+
+INT8_TOLERANCE = 0.3
+"""The same for 8-bit products, which are inexact by design."""
+
+
+def run_plain(
+    bilm: BiLm,
+    x: Tensor,
+    index: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    request: Request,
+    state: BiLmState | None,
+) -> tuple[Tensor, BiLmState]:
+    """The requested vectors, (S, tokens, P · directions), and the state after each sentence.
+
+    Args:
+        bilm: The model.
+        x: Token vectors of the distinct words, (N, P).
+        index: For every token of every sentence in turn, its row of `x`.
+        lengths: Tokens of each sentence, its two boundaries included.
+        request: What to compute.
+        state: Where each sentence starts; None for zeros.
+    """
+    sizes = torch.from_numpy(lengths).to(x.device)
+    is_token = torch.arange(int(lengths.max()), device=x.device) < sizes[:, None]
+    padded = x.new_zeros(*is_token.shape, x.shape[1])
+    tokens = x[torch.from_numpy(index).to(x.device)]
+    padded = padded.masked_scatter(is_token[..., None], tokens)
+    output = bilm(padded, sizes, state)
+    layers, mask = output.layers, output.mask
+    if not request.boundaries:  # the first token of a sentence, and its last one
+        layers, mask = layers[:, :, 1:-1], mask[:, 2:]
+    halves = layers[:, mask].chunk(2, dim=-1)
+    vectors = torch.cat([halves[direction] for direction in request.directions], dim=-1)
+    result = vectors.new_zeros(len(request.weights), *vectors.shape[1:])
+    for out, weights in zip(result, request.weights.tolist(), strict=True):
+        for layer, weight in zip(vectors, weights, strict=True):
+            if weight:  # a layer that is not wanted may hold anything, NaN included
+                out += weight * layer
+    return result, output.state
+
+
+def agree(got: Tensor, want: Tensor, tolerance: float) -> bool:
+    """Whether two results are the same but for rounding, NaN and infinity included."""
+    scale = want[want.isfinite()].abs().amax() if want.isfinite().any() else want.new_zeros(())
+    is_near = (got - want).abs() <= tolerance * scale.clamp_min(1e-3)
+    return bool((is_near | (got == want) | (got.isnan() & want.isnan())).all())
