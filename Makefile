@@ -78,11 +78,11 @@ clean:
 # The wheel, not the source tree: what is tested is what users install.
 .venv/.package: .venv/.python pyproject.toml $(SOURCES)
 	$(BIN)/pip uninstall --quiet --yes elmokit
-	$(BIN)/pip install --quiet -c constraints.txt '.[plot]'
+	$(BIN)/pip install --quiet -c constraints.txt '.[ko,plot]'
 	touch $@
 
 .venv/.test: .venv/.package
-	$(BIN)/pip install --quiet -c constraints.txt --group test '.[arrow,hub,plot,tasks,zstd]'
+	$(BIN)/pip install --quiet -c constraints.txt --group test '.[arrow,hub,ko,plot,tasks,zstd]'
 	touch $@
 
 .venv/.lint: .venv/.test

@@ -29,7 +29,7 @@ install() {
     [ -x "$RUNS/venv/bin/pip" ] || python3 -m venv "$RUNS/venv"
     "$RUNS/venv/bin/pip" install --quiet -c "$repository/constraints.txt" torch
     "$RUNS/venv/bin/pip" install --quiet --force-reinstall --no-deps "$repository"
-    "$RUNS/venv/bin/pip" install --quiet -c "$repository/constraints.txt" "$repository[plot]"
+    "$RUNS/venv/bin/pip" install --quiet -c "$repository/constraints.txt" "$repository[ko,plot]"
     "$elmokit" --version
 }
 

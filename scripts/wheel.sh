@@ -36,7 +36,7 @@ smoke() {
         cd "$work"
         export PATH=$venv CC=/nonexistent
         pip uninstall --quiet --yes elmokit
-        pip install --quiet -c "$repository/constraints.txt" "elmokit[plot] @ file://$1"
+        pip install --quiet -c "$repository/constraints.txt" "elmokit[ko,plot] @ file://$1"
         pip check
         python "$repository/examples/demo.py" -o demo.png >demo.txt
         [[ -s demo.png ]]

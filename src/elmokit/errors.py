@@ -37,16 +37,15 @@ class FileError(ElmoError, OSError):
 
 
 class MissingExtra(ElmoError, ImportError):
-    """A dependency is not installed, mostly an optional one.
+    """An optional dependency is not installed.
 
     Args:
-        extra: The extra that has it, None for one that comes with the package itself.
+        extra: The extra that has it.
         package: Its name.
     """
 
-    def __init__(self, extra: str | None, package: str) -> None:
-        what = package if extra is None else f"'elmokit[{extra}]'"
-        super().__init__(f"{package} is not installed; run: pip install {what}")
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'elmokit[{extra}]'")
 
 
 def quoted(value: object) -> str:

@@ -1,12 +1,14 @@
 """Models in the box are found by their names."""
 
 import logging
+import sys
 from pathlib import Path
 
 import pytest
 from strategies import assert_refused, make_tiny
 
 from elmokit import Elmo, builtin
+from elmokit.errors import MissingExtra
 
 
 @pytest.fixture
@@ -39,3 +41,9 @@ def test_the_box_comes_before_a_folder_of_the_same_name(
 def test_another_name_says_which_there_are(box: Path) -> None:
     assert_refused(lambda: Elmo.from_pretrained("zz"), "no such model", "expected 'xx',")
     assert_refused(lambda: Elmo.from_pretrained("../box/yy"), "no ELMo model found")
+
+
+def test_korean_without_kiwi_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kiwipiepy", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'elmokit\[ko\]'"):
+        Elmo.from_pretrained("ko")

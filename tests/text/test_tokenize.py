@@ -184,7 +184,7 @@ def test_unknown_name_lists_the_known_ones(name: str) -> None:
     [
         ("spacy", "spacy", r"'elmokit\[spacy\]'"),
         ("spacy:en", "spacy", r"'elmokit\[spacy\]'"),
-        ("kiwi", "kiwipiepy", "kiwipiepy"),
+        ("kiwi", "kiwipiepy", r"'elmokit\[ko\]'"),
     ],
 )
 def test_missing_package_says_what_to_install(

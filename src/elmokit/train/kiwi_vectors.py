@@ -105,9 +105,9 @@ def _load_kiwi() -> Any:
     try:
         kiwi = importlib.import_module("kiwipiepy").Kiwi(num_workers=1)
     except ImportError as e:
-        raise MissingExtra(None, "kiwipiepy") from e
+        raise MissingExtra("ko", "kiwipiepy") from e
     if not hasattr(kiwi, "most_similar_morphemes"):
         raise ConfigError(
-            "--vectors kiwi needs kiwipiepy 0.21 or newer; run: pip install -U kiwipiepy"
+            "--vectors kiwi needs kiwipiepy 0.21 or newer; run: pip install -U 'elmokit[ko]'"
         )
     return kiwi

@@ -54,4 +54,4 @@ def _import_kiwi() -> Any:
     try:
         return importlib.import_module("kiwipiepy")
     except ImportError as error:
-        raise MissingExtra(None, "kiwipiepy") from error
+        raise MissingExtra("ko", "kiwipiepy") from error
