@@ -75,6 +75,8 @@ def test_dictionary_that_is_none_is_refused() -> None:
         (lambda: LstmConfig(cell_clip=0.0), "cell_clip=0.0"),
         (lambda: LstmConfig(proj_clip=-1.0), "proj_clip=-1.0"),
         (lambda: LstmConfig(proj_clip=float("nan")), "proj_clip=nan"),
+        (lambda: LstmConfig(proj_clip=10**400), "proj_clip="),
+        (lambda: LstmConfig(forget_bias=10**400), "forget_bias="),
         (lambda: LstmConfig(forget_bias=float("nan")), "forget_bias=nan"),
         (lambda: CharCnnConfig(dim=0), "dim=0"),
         (lambda: CharCnnConfig(max_characters=2), "max_characters=2"),

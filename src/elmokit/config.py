@@ -172,10 +172,12 @@ class LstmConfig(Config):
             )
         for name in ("cell_clip", "proj_clip"):
             clip = getattr(self, name)
-            if clip is not None and not clip > 0:
-                raise ConfigError(f"{name}={clip}: expected a positive number, or null for none")
-        if not math.isfinite(self.forget_bias):
-            raise ConfigError(f"forget_bias={self.forget_bias}: expected a finite number")
+            if clip is not None and not 0 < _as_float(clip) < math.inf:
+                raise ConfigError(
+                    f"{name}={quoted(clip)}: expected a positive number, or null for none"
+                )
+        if not math.isfinite(_as_float(self.forget_bias)):
+            raise ConfigError(f"forget_bias={quoted(self.forget_bias)}: expected a finite number")
 
     @property
     def projected(self) -> bool:
@@ -250,6 +252,14 @@ def within(config: object, low: int, high: int, *names: str) -> None:
     for name in names:
         if not low <= getattr(config, name) <= high:
             raise ConfigError(f"{name}={getattr(config, name)}: expected {low}..{high}")
+
+
+def _as_float(number: float) -> float:
+    """A number of Python as a float; infinity for whole numbers that are too large for one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
