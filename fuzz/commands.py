@@ -14,6 +14,7 @@ from typing import Any
 import elmokit.data.pool as pool
 import elmokit.data.prepare as preparing
 import elmokit.embed_file as embedding
+import elmokit.model.windows as windows
 from elmokit import Corpus, Elmo, PrepareConfig, download_model, load_task, prepare, train_task
 from elmokit.cli.evaluate import evaluate_cli
 from elmokit.compat.allennlp import ElmoEmbedder
@@ -131,7 +132,7 @@ def _prepares() -> dict[str, Command]:
 
 
 def _embed(folder: Path, name: str, seed: int = 0, **options: bool) -> None:
-    embedding.WINDOW_LINES = 25  # so that there are several blocks
+    windows.WINDOW_SENTENCES = 25  # so that there are several blocks
     embedding.embed_file(tiny(seed), folder / "text.txt", folder / name, **options)
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
@@ -19,15 +18,12 @@ from .io.vectors import Entry, check_output
 from .io.vectors.blocks import Blocks, open_blocks
 from .layers import Layers
 from .model import Elmo
+from .model.windows import windows
 from .pooling import Pooling, Vectors, poolers
-from .text.groups import grouped
 
 log = logging.getLogger(__name__)
 
 Level: TypeAlias = Literal["token", "sentence"]
-
-WINDOW_LINES, WINDOW_TOKENS = 1000, 16384
-"""Lines and tokens that are read ahead and embedded together: 200 MB of the largest vectors."""
 
 
 def embed_file(
@@ -84,22 +80,15 @@ def embed_windows(
     batch_size: int = 128,
     start: int = 0,
 ) -> Iterator[list[Entry]]:
-    """The entries of `embed_file` in the groups that are embedded together, from index `start`.
-
-    Where a group ends depends on its own lines alone, so a run that starts at any group
-    continues with the same groups.
-    """
+    """The entries of `embed_file` in the groups that are embedded together, from index `start`."""
     pool = _pool(layers, level, pooling)
     # Nothing to embed: it checks the options and computes a warm state that is not stored.
     elmo.embed([], layers=layers, batch_size=batch_size, show_progress_bar=False)
-    # A carried state goes from each call to the next by row, so rows must not shift.
     carries = elmo.config.state == "carry"
-    max_lines = batch_size if carries else WINDOW_LINES
-    max_tokens = math.inf if carries else WINDOW_TOKENS
     read = ((i, line, elmo.reader.tokens(line)) for i, line in enumerate(lines, start))
 
     def embedded() -> Iterator[list[Entry]]:
-        for window in grouped(read, lambda r: len(r[2]), max_items=max_lines, max_size=max_tokens):
+        for window in windows(read, lambda r: len(r[2]), carries=carries, batch_size=batch_size):
             vectors = elmo.embed(
                 [tokens for _, _, tokens in window],
                 layers=layers,

@@ -1,7 +1,6 @@
 """The nearest occurrences of a word in context, over a corpus of any size (paper, table 4)."""
 
 import heapq
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -11,13 +10,10 @@ from numpy.typing import NDArray
 from .errors import ConfigError, InputError
 from .layers import Layers
 from .model import Elmo
+from .model.windows import windows
 from .pooling import normalise
-from .text.groups import grouped
 from .text.marked import parse_marked
 from .text.reader import TextOrTokens, check_sentence
-
-WINDOW_LINES, WINDOW_TOKENS = 1000, 16384
-"""Sentences and tokens that are embedded together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +96,8 @@ class _Candidates:
         self, layer: Layers, batch_size: int
     ) -> Iterator[tuple[int, list[str], NDArray[np.float32]]]:
         """Number, tokens and vectors of each sentence."""
-        max_items = batch_size if self.carries else WINDOW_LINES
-        max_tokens = math.inf if self.carries else WINDOW_TOKENS
-        for window in grouped(
-            self._read(), lambda s: len(s[1]), max_items=max_items, max_size=max_tokens
+        for window in windows(
+            self._read(), lambda s: len(s[1]), carries=self.carries, batch_size=batch_size
         ):
             tokens = [tokens for _, tokens in window]
             vectors = self.elmo.embed(

@@ -11,7 +11,6 @@ import h5py
 import numpy as np
 import pytest
 
-from elmokit import embed_file as embedding
 from elmokit.io.vectors.blocks import Blocks
 
 NUM_LINES, WINDOW_LINES = 600, 20
@@ -29,7 +28,7 @@ def long_text(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding, "WINDOW_LINES", WINDOW_LINES)
+    monkeypatch.setattr("elmokit.model.windows.WINDOW_SENTENCES", WINDOW_LINES)
 
 
 def assert_same_file(a: Path, b: Path) -> None:
@@ -54,8 +53,8 @@ def interrupted_after(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 KILLED = """
 import os, signal, sys
-from elmokit import embed_file as embedding
-embedding.WINDOW_LINES, moment = int(sys.argv.pop(1)), sys.argv.pop(1)
+from elmokit.model import windows
+windows.WINDOW_SENTENCES, moment = int(sys.argv.pop(1)), sys.argv.pop(1)
 replace, names = os.replace, []
 def deadly(source, target):
     names.append(target)

@@ -226,7 +226,7 @@ def test_perplexity_is_that_of_the_scores() -> None:
 def test_streams_are_read_step_by_step_with_carried_state(
     num_lanes: int, max_tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmokit.model.language.MAX_BATCH_TOKENS", max_tokens)
+    monkeypatch.setattr("elmokit.model.language_model.MAX_BATCH_TOKENS", max_tokens)
     elmo = make_lm()
     sentences = [["a", "b", "zebra"], ["c"], ["d"], [], ["a", "c", "b", "d"], ["b", "b"], ["a"]]
     expected = streams_by_hand(LmOracle.of(elmo), sentences, num_lanes)

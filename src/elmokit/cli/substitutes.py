@@ -10,7 +10,7 @@ from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose
 from .report import reported, say
 
 if TYPE_CHECKING:
-    from ..model.language import Substitutes
+    from ..model import Substitutes
 
 Text = Annotated[
     str,

@@ -1,11 +1,13 @@
 """`Elmo`, what most users import.
 
-What it is (`core`), its files (`pretrained`), its predictions (`language`), its vectors (`elmo`).
+`elmo.py` is the class; it delegates loading to `loading.py`, predictions to `language_model.py`,
+and the cutting of streams to `windows.py`.
 """
 
 from ..engine.likelihood import Perplexity as Perplexity
 from ..engine.likelihood import SentenceScore as SentenceScore
 from .elmo import Elmo as Elmo
-from .language import Substitute as Substitute
-from .language import Substitutes as Substitutes
+from .language_model import Substitute as Substitute
+from .language_model import Substitutes as Substitutes
+from .loading import Execution as Execution
 from .sentence import Sentence as Sentence

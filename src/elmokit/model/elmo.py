@@ -1,38 +1,346 @@
-"""The vectors of an `Elmo`: of tokens, of sentences, of words alone."""
+"""`Elmo`: a biLM that reads text, and the vectors, files and predictions of it."""
 
 import logging
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from math import inf
-from typing import overload
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, Self, overload
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from ..engine import Request
+from ..config import ElmoConfig, MixConfig, Normalization, StateMode
+from ..engine import (
+    CarriedStates,
+    Embedder,
+    Engine,
+    EngineName,
+    Precision,
+    Request,
+    StartStates,
+    WarmStates,
+    ZeroStates,
+)
+from ..engine.likelihood import Perplexity, SentenceScore
 from ..errors import ConfigError, InputError, quoted
+from ..io.catalogue.install import local_copy
+from ..io.checkpoint import Checkpoint
+from ..io.hub import upload
+from ..io.load import read_checkpoint
+from ..io.official import read_official
+from ..io.output import output_path
+from ..io.save import save_native
 from ..layers import Direction, Layers, halves, layer_weights
-from ..nn import ScalarMix
+from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
 from ..pooling import Pooling, normalise, poolers
 from ..text.batch import batches
-from ..text.groups import grouped
-from ..text.reader import TextOrTokens, as_sentences, check_iterable, check_sentence
-from .language import LanguageElmo
-from .limits import MAX_BATCH_TOKENS, check_batch_size
+from ..text.index import TokenIndexer
+from ..text.reader import Reader, TextOrTokens, as_sentences, check_iterable, check_sentence
+from ..text.tokenize import Token, TokenizerFunction, words
+from ..text.tokenizers.function import FunctionTokenizer
+from ..text.vocab import Vocab
+from ..text.warmup import WARM_UP_SENTENCES
+from .device import Device
+from .language_model import LanguageModel, Substitutes
+from .loading import CACHE_WORDS, DType, Execution, fill, find_dtype, reading
 from .sentence import Sentence, Vectors
+from .windows import MAX_BATCH_TOKENS, check_batch_size, windows
 
 log = logging.getLogger(__name__)
 
 
-class Elmo(LanguageElmo):
+class Elmo(nn.Module):
     """Word vectors that depend on the whole sentence.
 
     Make one with `from_pretrained` or `from_files`; the constructor gives random weights.
 
     >>> elmo = Elmo.from_pretrained("my-elmo")                              # doctest: +SKIP
     >>> vectors = elmo.embed(["He has a gift.", "The gift was wrapped."])   # doctest: +SKIP
+
+    Attributes:
+        config: The architecture and how text is read.
+        bilm: The language models, frozen unless `requires_grad=True`.
+        mixes: Learned layer weights by name; `default` is always there.
+        softmax: The output layer, where the checkpoint has one.
+        vocab: The words of the softmax.
+        format: What the model was read from, in words.
+        notes: What a user should know about that.
     """
+
+    def __init__(
+        self,
+        config: ElmoConfig,
+        *,
+        vocab: Vocab | None = None,
+        characters: dict[str, int] | None = None,
+        words: dict[str, int] | None = None,
+        requires_grad: bool = False,
+        engine: EngineName = "auto",
+        precision: Precision = "float32",
+        cache_words: int = CACHE_WORDS,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.format = "new model with random weights"
+        self.notes: list[str] = []
+        self.vocab = vocab
+        self.reader = Reader(config.tokenizer, config.normalization)
+        self.bilm = BiLm(config).requires_grad_(requires_grad)
+        self.softmax = (
+            Softmax(config.num_softmax_words, config.lstm.projection_dim).requires_grad_(
+                requires_grad
+            )
+            if config.num_softmax_words
+            else None
+        )
+        self.mixes = nn.ModuleDict()
+        for name, mix in (config.mixes or {"default": MixConfig()}).items():
+            self.add_mix(name, **mix.to_dict())
+        self.register_buffer("warm_h", None)
+        self.register_buffer("warm_c", None)
+        self.warm_h: Tensor | None
+        self.warm_c: Tensor | None
+        self._indexer = TokenIndexer(config.encoder, characters, words)
+        self._embedder = Embedder(Engine(self.bilm, engine, precision), self._indexer, cache_words)
+        self._carried: CarriedStates | None = None
+        # The built-in warm state: the weights that gave it, the tensor, and the tensor's version.
+        self._built_in: tuple[object, Tensor, int] | None = None
+
+    # Files
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        revision: str | None = None,
+        device: Device = None,
+        dtype: DType = "float32",
+        state: StateMode | None = None,
+        tokenizer: str | TokenizerFunction | None = None,
+        normalization: Normalization | Literal["as saved"] | None = "as saved",
+        requires_grad: bool = False,
+        engine: EngineName = "auto",
+        precision: Precision = "float32",
+        cache_words: int = CACHE_WORDS,
+    ) -> Self:
+        """The model at `source`, whatever published format it has.
+
+        Args:
+            source: Name of a bundled model (`en`, `ko`) or of a published one, which is downloaded
+                once (`elmokit models` lists them); a folder in any published format, one of its
+                files, an archive of it, its address; or the id of a model on the Hugging Face Hub.
+            revision: Version of a Hub model.
+            device: Any torch device; by default CUDA where there is one, else the CPU.
+            dtype: Type of the weights and of the arithmetic.
+            state: Where the LSTMs start a sentence: `zero`, `warm` or `carry`; by default as the
+                model was saved, which is `zero` for all published formats.
+            tokenizer: `regex`, `whitespace`, `characters`, `kiwi`, `spacy:en`, or a function from a
+                text to tokens (strings, or strings with offsets). By default as saved, or else
+                `regex`, with a warning when the model is first given a text.
+            normalization: Unicode form for all tokens (NFC by default), or None for none.
+            requires_grad: Whether the biLM is to be trained, too.
+            engine: `native` for the C kernel, `torch` for torch alone, `plain` for `elmokit.nn` as
+                it is written (slow), `auto` for the best.
+            precision: `int8` for 8-bit products in the LSTMs: faster for large models, inexact.
+            cache_words: Words whose token vectors are remembered from call to call.
+        """
+        checkpoint = read_checkpoint(source, revision)
+        try:
+            function = reading(
+                checkpoint, state=state, tokenizer=tokenizer, normalization=normalization
+            )
+            execution = Execution(
+                device=device,
+                dtype=dtype,
+                requires_grad=requires_grad,
+                engine=engine,
+                precision=precision,
+                cache_words=cache_words,
+            )
+            return cls.from_checkpoint(checkpoint, execution)._with_tokenizer(function)
+        except ConfigError as e:
+            raise ConfigError(f"{source}: {e}") from e
+
+    @classmethod
+    def from_files(
+        cls,
+        options: str | Path,
+        weights: str | Path,
+        *,
+        vocab: str | Path | None = None,
+        softmax: str | Path | None = None,
+        token_embeddings: str | Path | None = None,
+        device: Device = None,
+        dtype: DType = "float32",
+        state: StateMode = "zero",
+        tokenizer: str | TokenizerFunction | None = None,
+        normalization: Normalization | None = "NFC",
+        requires_grad: bool = False,
+        engine: EngineName = "auto",
+        precision: Precision = "float32",
+        cache_words: int = CACHE_WORDS,
+    ) -> Self:
+        """The model of an official pair of files: `options.json` and HDF5 weights.
+
+        Args:
+            options: The options file, or its address; likewise for the files that follow.
+            weights: The HDF5 weights.
+            vocab: Words, one a line, of `softmax` or of `token_embeddings`.
+            softmax: HDF5 file of the softmax weights.
+            token_embeddings: HDF5 file of cached token vectors, to read words by `vocab` instead
+                of by their characters.
+            device: As in `from_pretrained`, like all that follow.
+            dtype: Type of the weights and of the arithmetic.
+            state: Where the LSTMs start a sentence.
+            tokenizer: For texts that are not yet tokenised; None is `regex`, with a warning.
+            normalization: Unicode form for all tokens.
+            requires_grad: Whether the biLM is to be trained, too.
+            engine: What computes.
+            precision: `float32` or `int8`.
+            cache_words: Words whose token vectors are remembered from call to call.
+        """
+        paths = {"vocab": vocab, "softmax": softmax, "token_embeddings": token_embeddings}
+        checkpoint = read_official(
+            local_copy(options),
+            local_copy(weights),
+            **{name: local_copy(path) if path else None for name, path in paths.items()},
+        )
+        checkpoint.config = replace(checkpoint.config, tokenizer=None)
+        function = reading(
+            checkpoint, state=state, tokenizer=tokenizer, normalization=normalization
+        )
+        execution = Execution(
+            device=device,
+            dtype=dtype,
+            requires_grad=requires_grad,
+            engine=engine,
+            precision=precision,
+            cache_words=cache_words,
+        )
+        return cls.from_checkpoint(checkpoint, execution)._with_tokenizer(function)
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint, execution: Execution | None = None) -> Self:
+        """The model of a `Checkpoint`, whose tensors it takes over."""
+        execution = execution or Execution()
+        with torch.device("meta"):
+            elmo = cls(
+                checkpoint.config,
+                vocab=checkpoint.vocab,
+                characters=checkpoint.characters,
+                words=checkpoint.words,
+                requires_grad=execution.requires_grad,
+                engine=execution.engine,
+                precision=execution.precision,
+                cache_words=execution.cache_words,
+            )
+        fill(elmo, checkpoint)
+        elmo.bilm.requires_grad_(execution.requires_grad)
+        return execution.place(elmo)
+
+    def _with_tokenizer(self, function: TokenizerFunction | None) -> Self:
+        if function is not None:
+            self.reader = Reader(function, self.config.normalization)
+        return self
+
+    def to_checkpoint(self) -> Checkpoint:
+        """The model as `io` writes it: float32 on the CPU, no copies where it is that already."""
+        mixes = {
+            name: MixConfig(
+                layer_norm=mix.layer_norm, dropout=mix.dropout.p, trainable=mix.trainable
+            )
+            for name, mix in self.mixes.items()
+            if isinstance(mix, ScalarMix)
+        }
+        return Checkpoint(
+            config=replace(self.config, mixes=mixes),
+            tensors={n: t.detach().float().cpu() for n, t in self.state_dict().items()},
+            vocab=self.vocab,
+            characters=self._indexer.characters,
+            words=self._indexer.words,
+            format=self.format,
+        )
+
+    def save_pretrained(self, folder: str | Path, *, dtype: DType = "float32") -> None:
+        """Write the model, its mixes and its warm state; `from_pretrained(folder)` reads it.
+
+        Args:
+            folder: A folder that is new or empty, or holds a model that was saved so, which is
+                replaced.
+            dtype: Type of the weights.
+        """
+        if isinstance(self.reader.tokenizer, FunctionTokenizer):
+            log.warning(
+                "the tokenizer is a Python function and is not saved with the model; pass "
+                "tokenizer= again when you load it"
+            )
+        save_native(self.to_checkpoint(), output_path(folder), find_dtype(dtype))
+
+    def push_to_hub(self, repo_id: str, *, private: bool = False) -> str:
+        """Put the model on the Hugging Face Hub; returns its address."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return upload(Path(folder), repo_id, private=private)
+
+    # The model
+
+    @property
+    def dim(self) -> int:
+        """Width of each vector, both directions together."""
+        return self.config.dim
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of each token, the context-free one included."""
+        return self.config.num_layers
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.bilm.forward_lm.layers[0].bias.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the weights."""
+        return self.bilm.forward_lm.layers[0].bias.dtype
+
+    @property
+    def engine(self) -> str:
+        """What computes the vectors: `native (avx2)`, `torch`, `torch (int8)`."""
+        return self._embedder.engine.name
+
+    @property
+    def indexer(self) -> TokenIndexer:
+        """What turns words into the ids that the encoder reads."""
+        return self._indexer
+
+    def clear_cache(self, *, weights: bool = False) -> None:
+        """Forget the token vectors that are remembered from call to call.
+
+        Args:
+            weights: Also forget what was prepared from the weights. Every optimiser step and every
+                change of a whole tensor is noticed without it; it is needed after a change of
+                single elements that bypasses torch, such as `p.data[0, 1] = 2`.
+        """
+        self._embedder.cache.clear()
+        if weights:
+            self._embedder.engine.forget()
+            if self._has_built_in_state():
+                self.warm_h = self.warm_c = self._built_in = None
+
+    def tokenize(self, inputs: TextOrTokens | Iterable[TextOrTokens]) -> list[list[str]]:
+        """The tokens of each sentence, as the model will read them."""
+        return [self.reader.tokens(sentence) for sentence in as_sentences(inputs)]
+
+    def tokenize_with_offsets(self, texts: str | Iterable[str]) -> list[list[Token]]:
+        """The tokens of each text, with their places in it: `text[token.start:token.end]`."""
+        return [self.reader.spans(text) for text in ([texts] if isinstance(texts, str) else texts)]
+
+    # Vectors
 
     @overload
     def embed(  # type: ignore[overload-overlap]
@@ -148,9 +456,8 @@ class Elmo(LanguageElmo):
             raise InputError("embed_stream reads many sentences; for one text use embed(text)")
         items = enumerate(check_iterable(inputs))
         sentences = (self.reader.tokens(check_sentence(item, i)) for i, item in items)
-        is_call = self.config.state == "carry"
-        limits = (batch_size, inf) if is_call else (16 * batch_size, 4 * MAX_BATCH_TOKENS)
-        for window in grouped(sentences, len, max_items=limits[0], max_size=limits[1]):
+        carries = self.config.state == "carry"
+        for window in windows(sentences, len, carries=carries, batch_size=batch_size):
             yield from self._embed(window, layers, direction, batch_size, show_bar=False)
 
     def encode(
@@ -206,6 +513,146 @@ class Elmo(LanguageElmo):
             rows = {word: i for i, word in enumerate(distinct)}
             vectors = _to_numpy(self._embedder.token_vectors(distinct))
             return vectors[[rows[word] for word in tokens]]
+
+    def forward(self, inputs: TextOrTokens | Iterable[TextOrTokens]) -> BiLmOutput:
+        """All layers of a batch of sentences, as tensors for a task model.
+
+        Returns:
+            layers (L, B, T, D), zero where the shorter sentences end; mask (B, T), True for real
+            tokens; state, the LSTM states after each sentence.
+        """
+        sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
+        states = self._states()
+        rows = range(len(sentences))
+        if any(p.requires_grad for p in self.bilm.parameters()) and torch.is_grad_enabled():
+            output = self._forward_with_gradient(sentences, states.start(rows))
+        else:
+            output = self._forward_frozen(sentences, states.start(rows))
+        states.finish(rows, output.state)
+        return output
+
+    # The language model
+
+    @overload
+    def score(  # type: ignore[overload-overlap]
+        self, inputs: str, *, batch_size: int = 128
+    ) -> SentenceScore: ...
+
+    @overload
+    def score(
+        self, inputs: Iterable[TextOrTokens], *, batch_size: int = 128
+    ) -> list[SentenceScore]: ...
+
+    def score(
+        self, inputs: TextOrTokens | Iterable[TextOrTokens], *, batch_size: int = 128
+    ) -> SentenceScore | list[SentenceScore]:
+        """How likely each sentence is, as sums of natural log probabilities.
+
+        The forward LM predicts each word and the end of the sentence from what is before, the
+        backward LM each word and the begin from what is after. A word outside of the softmax
+        vocabulary is read by its characters and predicted as `<UNK>`. A sentence without words
+        has the score of its boundary alone.
+
+        Args:
+            inputs: A text (the result is then its score alone), texts, or lists of tokens.
+            batch_size: Sentences that run together, at most.
+        """
+        check_batch_size(batch_size)
+        sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
+        scores = LanguageModel(self).scores(sentences, batch_size)
+        return scores[0] if isinstance(inputs, str) else scores
+
+    def score_stream(
+        self, inputs: Iterable[TextOrTokens], *, batch_size: int = 128
+    ) -> Iterator[SentenceScore]:
+        """The scores of `score`, one after the other, for inputs of any number.
+
+        Some sentences are read ahead. With carried state, each `batch_size` sentences are a call.
+        """
+        check_batch_size(batch_size)
+        yield from LanguageModel(self).score_stream(inputs, batch_size)
+
+    def perplexity(
+        self, inputs: Iterable[TextOrTokens], *, streams: int | None = None, batch_size: int = 128
+    ) -> Perplexity:
+        """The perplexity of a text, forward, backward and their mean; it may be of any length.
+
+        Args:
+            inputs: Texts, or lists of tokens.
+            streams: None scores each sentence as `score` does. A number reads the text as
+                bilm-tf's trainer does: so many lanes side by side, each taking the next sentence
+                when it has ended one, with states that are zero at first and then carried from
+                sentence to sentence; the tail that does not fill all lanes is left out.
+            batch_size: Sentences that run together, at most, without `streams`.
+        """
+        return LanguageModel(self).perplexity(inputs, streams, batch_size)
+
+    def substitutes(
+        self, text: TextOrTokens, k: int = 10, *, index: int | None = None
+    ) -> Substitutes:
+        """The words that fit best in the place of one word of a sentence.
+
+        The word itself is hidden. If the two sides are independent given the word w,
+        p(w | both) ∝ p(w | left) p(w | right) / p(w), the forward LM after all words before the
+        place and the backward LM before all words after it. `probability` is that, made to sum to
+        one over the vocabulary without its special words. A checkpoint does not say how frequent
+        its words are, but its vocabulary is sorted by it: p(w) is Zipf's law, 1 over the rank.
+
+        Args:
+            text: A text with one word in brackets, as in "She sat on the [bank] of the river", or
+                a text or tokens without brackets and `index`.
+            k: Words to return, at most.
+            index: Number of the hidden token, from 0.
+        """
+        return LanguageModel(self).substitutes(text, k, index)
+
+    # Mixes and states
+
+    def add_mix(
+        self,
+        name: str = "default",
+        *,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+        trainable: bool = True,
+    ) -> ScalarMix:
+        """A new `ScalarMix` of this model's layers, saved with it under `name`."""
+        MixConfig(layer_norm=layer_norm, dropout=dropout, trainable=trainable)
+        is_taken = hasattr(self.mixes, name) and name not in self.mixes  # "keys", "forward", …
+        if not name.isidentifier() or is_taken:
+            raise ConfigError(
+                f"mix {quoted(name)}: expected a name made of letters, digits and _ "
+                "that is no attribute of torch.nn.ModuleDict"
+            )
+        mix = ScalarMix(
+            self.num_layers, layer_norm=layer_norm, dropout=dropout, trainable=trainable
+        )
+        self.mixes[name] = mix.to(self.device, self.dtype)
+        return mix
+
+    def reset_state(self) -> None:
+        """Forget what `state="carry"` carried."""
+        self._carried = None
+
+    def warm_up(self, inputs: Iterable[TextOrTokens]) -> None:
+        """Compute the state of `state="warm"` from a text; it is saved with the model.
+
+        It is the mean of the states in which the sentences end when they are read in turn, each
+        from where the one before stopped. It stays as it is when the weights change.
+        """
+        states = CarriedStates(BiLmState.zeros(self.config.lstm, 1, like=self._parameter()))
+        request = Request(torch.eye(self.num_layers), with_state=True)
+        ends = []
+        with torch.inference_mode():
+            for i, item in enumerate(inputs):
+                tokens = self.reader.tokens(check_sentence(item, i))
+                _, after = self._embedder.run([tokens], request, states.start([0]))
+                states.finish([0], after)
+                ends.append(after)
+            if not ends:
+                raise InputError("warm_up: expected at least one sentence")
+            means = [torch.stack(parts).mean(dim=0) for parts in zip(*ends, strict=True)]
+        self.warm_h, self.warm_c = (mean.clone() for mean in means)
 
     def _embed(
         self,
@@ -265,6 +712,73 @@ class Elmo(LanguageElmo):
         mix = self.mixes[name]
         assert isinstance(mix, ScalarMix)
         return mix
+
+    def _states(self) -> StartStates:
+        """How sentences start, by the model's configuration."""
+        if self.config.state == "zero":
+            return ZeroStates()
+        if self.config.state == "carry":
+            like = self._parameter()
+            if self._carried is None:
+                self._carried = CarriedStates(BiLmState.zeros(self.config.lstm, 0, like=like))
+            # The weights may have moved since the call before.
+            moved = (part.to(like) for part in self._carried.state)
+            self._carried.state = BiLmState(*moved)
+            return self._carried
+        mark = self._embedder.engine.mark
+        if self._built_in and self._has_built_in_state() and self._built_in[0] != mark():
+            self.warm_h = self.warm_c = None
+        if self.warm_h is None or self.warm_c is None:
+            log.info("no warm state is stored; computing it from the built-in sentences")
+            reader = self.reader
+            self.warm_up(
+                words(reader.tokenizer, sentence, reader.normalization)
+                for sentence in WARM_UP_SENTENCES
+            )
+            assert self.warm_h is not None
+            self._built_in = (mark(), self.warm_h, self.warm_h._version)
+        assert self.warm_h is not None and self.warm_c is not None
+        return WarmStates(BiLmState(self.warm_h, self.warm_c))
+
+    def _has_built_in_state(self) -> bool:
+        """Whether the warm state is the built-in one, and nobody has loaded another over it."""
+        if self._built_in is None:
+            return False
+        _, state, version = self._built_in
+        return self.warm_h is state and state._version == version
+
+    def _forward_with_gradient(
+        self, sentences: Sequence[Sequence[str]], state: BiLmState | None
+    ) -> BiLmOutput:
+        batch = self._embedder.batch(sentences)
+        lengths = torch.from_numpy(batch.lengths).to(self.device)
+        x = self.bilm.encoder(self._embedder.ids(batch.words))
+        rows = torch.from_numpy(batch.index).to(self.device)
+        longest = int(batch.lengths.max(initial=2))
+        padded = x.new_zeros(len(sentences), longest, x.shape[1])
+        places = torch.arange(longest, device=self.device) < lengths[:, None]
+        padded = padded.masked_scatter(places[..., None], x[rows])
+        output = self.bilm(padded, lengths, state)
+        # Without the boundaries: the first position, and the last real one.
+        mask = output.mask[:, 2:]
+        return BiLmOutput(output.layers[:, :, 1:-1] * mask[..., None], mask, output.state)
+
+    def _forward_frozen(
+        self, sentences: Sequence[Sequence[str]], state: BiLmState | None
+    ) -> BiLmOutput:
+        request = Request(torch.eye(self.num_layers), with_state=True)
+        with torch.no_grad():
+            vectors, after = self._embedder.run(sentences, request, state)
+        longest = max(map(len, sentences), default=0)
+        layers = self._parameter().new_zeros(self.num_layers, len(sentences), longest, self.dim)
+        for i, vector in enumerate(vectors):
+            layers[:, i, : vector.shape[1]] = vector
+        lengths = torch.tensor([len(s) for s in sentences], device=self.device)
+        mask = torch.arange(longest, device=self.device) < lengths[:, None]
+        return BiLmOutput(layers, mask, after)
+
+    def _parameter(self) -> Tensor:
+        return self.bilm.forward_lm.layers[0].bias.detach()
 
 
 def _to_numpy(t: Tensor) -> Vectors:

@@ -19,7 +19,7 @@ from ..errors import ConfigError, FileError, InputError
 from ..io.files import whole_file, write_json
 from ..io.lock import locked
 from ..io.output import LOCK, check_output_folder, remove_ours
-from ..model import Elmo
+from ..model import Elmo, Execution
 from ..model.device import find_device
 from ..text.reader import Reader
 from ..train.interrupts import Interrupts, interrupts
@@ -190,7 +190,9 @@ class _Run:
             # Each seed starts from the published weights.
             checkpoint = self.elmo.to_checkpoint()
             checkpoint.tensors = {name: t.clone() for name, t in checkpoint.tensors.items()}
-            tuned = Elmo.from_checkpoint(checkpoint, device=str(self.device), requires_grad=True)
+            tuned = Elmo.from_checkpoint(
+                checkpoint, Execution(device=str(self.device), requires_grad=True)
+            )
             source = TunedLayers(tuned, self.config.elmo.layers)
         elif source is not None:
             source.prepare(self._sentences(self.train))

@@ -15,7 +15,7 @@ from ..data.stream import LaneStream, SentenceStream, Stream
 from ..errors import ConfigError
 from ..io.checkpoint import OPTIONAL
 from ..io.load import read_checkpoint
-from ..model import Elmo
+from ..model import Elmo, Execution
 from ..nn import Softmax
 from ..text.index import TokenIndexer
 from .config import DataConfig, PretrainConfig
@@ -99,7 +99,7 @@ def loaded_model(source: str, corpus: Corpus, seed: int) -> tuple[Elmo, bool]:
         normalization=corpus.info.normalization,  # type: ignore[arg-type]
     )
     checkpoint.vocab = corpus.vocab
-    elmo = Elmo.from_checkpoint(checkpoint, device="cpu", requires_grad=True)
+    elmo = Elmo.from_checkpoint(checkpoint, Execution(device="cpu", requires_grad=True))
     assert elmo.softmax is not None
     elmo.softmax.requires_grad_(True)
     return elmo, not has_softmax
@@ -116,7 +116,7 @@ def resumed_model(folder: Path, config: ElmoConfig) -> Elmo:
     checkpoint.config = config
     for name in OPTIONAL:
         checkpoint.tensors.pop(name, None)
-    elmo = Elmo.from_checkpoint(checkpoint, device="cpu", requires_grad=True)
+    elmo = Elmo.from_checkpoint(checkpoint, Execution(device="cpu", requires_grad=True))
     assert elmo.softmax is not None
     elmo.softmax.requires_grad_(True)
     return elmo

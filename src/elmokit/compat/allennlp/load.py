@@ -8,6 +8,7 @@ from ...errors import FileError
 from ...io.catalogue.install import local_copy
 from ...io.official import read_official
 from ...model import Elmo as Model
+from ...model import Execution
 from ...nn import BiLm
 
 
@@ -25,7 +26,9 @@ def load_bilm(
             bias[lstm.dim : 2 * lstm.dim] += lstm.forget_bias
             checkpoint.tensors[name] = bias
     checkpoint.config = replace(checkpoint.config, lstm=replace(lstm, forget_bias=0.0))
-    return Model.from_checkpoint(checkpoint, device="cpu", requires_grad=requires_grad).bilm
+    return Model.from_checkpoint(
+        checkpoint, Execution(device="cpu", requires_grad=requires_grad)
+    ).bilm
 
 
 def local_file(file: str | Path | None, name: str) -> Path:

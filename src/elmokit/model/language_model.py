@@ -1,0 +1,184 @@
+"""An `Elmo` as the language model that it was trained as: scores, perplexity, substitutes."""
+
+import operator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
+
+import numpy as np
+import torch
+
+from ..engine.likelihood import Likelihood, Perplexity, SentenceScore, Tally
+from ..errors import ConfigError, InputError, quoted
+from ..text.batch import batches
+from ..text.marked import parse_marked
+from ..text.reader import TextOrTokens, check_iterable, check_sentence
+from ..text.vocab import BOS, EOS, UNK, Vocab
+from .windows import MAX_BATCH_TOKENS, check_batch_size, windows
+
+if TYPE_CHECKING:
+    from .elmo import Elmo
+
+
+class Substitute(NamedTuple):
+    """A word that could stand at a place.
+
+    Attributes:
+        word: The word.
+        rank: Its rank among all words of the vocabulary, from 1.
+        probability: How likely it is there, given both sides.
+        forward: log p of the word given all that is to its left.
+        backward: log p of the word given all that is to its right.
+    """
+
+    word: str
+    rank: int
+    probability: float
+    forward: float
+    backward: float
+
+
+class Substitutes(NamedTuple):
+    """What could stand at a place, and what does.
+
+    Attributes:
+        best: The likeliest words, best first.
+        original: The word that was there, if the vocabulary has it.
+    """
+
+    best: list[Substitute]
+    original: Substitute | None
+
+
+class LanguageModel:
+    """An `Elmo` with its softmax; what `Elmo.score`, `perplexity` and `substitutes` do."""
+
+    def __init__(self, elmo: "Elmo") -> None:
+        self.elmo, self.reader = elmo, elmo.reader
+        self.likelihood = _likelihood(elmo)
+
+    def scores(self, sentences: list[list[str]], batch_size: int) -> list[SentenceScore]:
+        """The scores of tokenised sentences, in their order."""
+        states = self.elmo._states()
+        found: dict[int, SentenceScore] = {}
+        lengths = [len(sentence) + 2 for sentence in sentences]
+        with torch.inference_mode():
+            for rows in batches(lengths, batch_size, MAX_BATCH_TOKENS):
+                group = [sentences[i] for i in rows]
+                of_group, after = self.likelihood.sentences(
+                    group, states.start(rows), with_state=states.carries
+                )
+                states.finish(rows, after)
+                found |= dict(zip(rows, of_group, strict=True))
+        return [found[i] for i in range(len(sentences))]
+
+    def score_stream(
+        self, inputs: Iterable[TextOrTokens], batch_size: int
+    ) -> Iterator[SentenceScore]:
+        """The scores of inputs of any number, one after the other."""
+        carries = self.elmo.config.state == "carry"
+        sentences = self._sentences(inputs)
+        for window in windows(sentences, len, carries=carries, batch_size=batch_size):
+            yield from self.scores(window, batch_size)
+
+    def perplexity(
+        self, inputs: Iterable[TextOrTokens], streams: int | None, batch_size: int
+    ) -> Perplexity:
+        """The perplexity of a text, sentence by sentence or in streams."""
+        if streams is None:
+            tally = Tally()
+            check_batch_size(batch_size)
+            for score in self.score_stream(inputs, batch_size):
+                tally.add(score)
+            if not tally.num_tokens:
+                raise InputError("perplexity: there is no sentence to score")
+            return tally.perplexity()
+        streams = _whole("streams", streams)
+        if streams < 1:
+            raise ConfigError(f"streams={streams}: expected 1 or more")
+        with torch.inference_mode():
+            tally = self.likelihood.streams(self._sentences(inputs), streams, MAX_BATCH_TOKENS)
+        if not tally.num_tokens:
+            raise InputError(
+                f"streams={streams}: the text has fewer sentences than that; use fewer streams"
+            )
+        return tally.perplexity()
+
+    def substitutes(self, text: TextOrTokens, k: int, index: int | None) -> Substitutes:
+        """The words that fit best in the place of one word of a sentence."""
+        k = _whole("k", k)
+        if k < 1:
+            raise ConfigError(f"k={k}: expected 1 or more")
+        likelihood = self.likelihood
+        tokens, place = self._hidden(text, index)
+        with torch.inference_mode():
+            forward, backward = likelihood.contexts(tokens, place, self.elmo._states().start([0]))
+        rows = torch.from_numpy(_candidates(likelihood.vocab))
+        forward, backward = forward[rows], backward[rows]
+        rarity = torch.log(rows + 1.0).to(forward)
+        probability = torch.softmax(forward + backward + rarity, dim=0)
+        order = torch.argsort(probability, descending=True, stable=True)
+
+        def substitute(rank: int) -> Substitute:
+            i = order[rank]
+            figures = (float(part[i]) for part in (probability, forward, backward))
+            return Substitute(likelihood.vocab[int(rows[i])], rank + 1, *figures)
+
+        found = (rows[order] == likelihood.vocab.id(tokens[place])).nonzero()
+        return Substitutes(
+            [substitute(rank) for rank in range(min(k, len(order)))],
+            substitute(int(found[0])) if len(found) else None,
+        )
+
+    def _sentences(self, inputs: Iterable[TextOrTokens]) -> Iterator[list[str]]:
+        """The tokens of each sentence, as they come."""
+        if isinstance(inputs, str):
+            raise InputError("expected many sentences; wrap a single text as [text]")
+        items = enumerate(check_iterable(inputs))
+        return (self.reader.tokens(check_sentence(item, i)) for i, item in items)
+
+    def _hidden(self, text: TextOrTokens, index: int | None) -> tuple[list[str], int]:
+        """The tokens of a sentence and the place of the hidden one."""
+        if index is None:
+            if isinstance(text, str):
+                return parse_marked(self.reader, text)
+            raise InputError("substitutes: tokens need index=, the number of the hidden one")
+        tokens, index = self.reader.tokens(check_sentence(text, 0)), _whole("index", index)
+        if not 0 <= index < len(tokens):
+            raise InputError(
+                f"index={quoted(index)}: the sentence has the tokens 0..{len(tokens) - 1}"
+            )
+        return tokens, index
+
+
+def _likelihood(elmo: "Elmo") -> Likelihood:
+    """The model with its softmax, or an error that says what is missing."""
+    if elmo.softmax is None or elmo.vocab is None:
+        missing = "softmax" if elmo.softmax is None else "vocabulary"
+        raise ConfigError(
+            f"the model ({elmo.format}) has no {missing}, so it gives vectors but cannot "
+            "predict words; official HDF5 weights come without. Name the file if you have it "
+            "(Elmo.from_files(…, softmax=, vocab=)), or train one on your text: "
+            "elmokit pretrain DIR --from MODEL"
+        )
+    if len(elmo.vocab) != len(elmo.softmax.weight):
+        raise ConfigError(
+            f"the vocabulary has {len(elmo.vocab)} words, "
+            f"but the softmax {len(elmo.softmax.weight)} rows"
+        )
+    return Likelihood(elmo._embedder, elmo.softmax, elmo.vocab)
+
+
+def _whole(name: str, value: object) -> int:
+    """`value` as a number, or an error that says what it is instead."""
+    if isinstance(value, SupportsIndex) and not isinstance(value, (bool, np.bool_)):
+        with suppress(TypeError):  # arrays have the method, but not all of them are numbers
+            return operator.index(value)
+    raise ConfigError(f"{name}={quoted(value)}: expected a whole number")
+
+
+def _candidates(vocab: Vocab) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    """The rows of real words: no special ones, no blank lines, no earlier copy of a word."""
+    special = {BOS, EOS, UNK, ""}
+    rows = [i for i, word in enumerate(vocab) if word not in special and vocab.id(word) == i]
+    return np.array(rows, dtype=np.int64)
