@@ -26,7 +26,7 @@ def test_plain_training_has_the_losses_of_the_fast_one(
     config = config.override(setting)
     plain = losses(corpus, tmp_path / "plain", config, "plain")
     assert len(plain) > 5
-    assert losses(corpus, tmp_path / "fast", config, "auto") == pytest.approx(plain, rel=1e-4)
+    assert losses(corpus, tmp_path / "fast", config, "auto") == pytest.approx(plain, rel=1e-3)
 
 
 def test_a_changed_cell_is_what_training_learns_with(
@@ -42,7 +42,7 @@ def test_a_changed_cell_is_what_training_learns_with(
 
     monkeypatch.setattr(ProjectedLstm, "step", weaker)
     plain = losses(corpus, tmp_path / "plain", config, "plain")
-    assert "training code" not in caplog.text and plain != pytest.approx(before, rel=1e-4)
+    assert "training code" not in caplog.text and plain != pytest.approx(before, rel=1e-3)
     assert losses(corpus, tmp_path / "fast", config, "auto") == plain
     assert caplog.text.count("training code differs") == 1
 
