@@ -67,7 +67,7 @@ def test_quoted_value_is_what_python_prints() -> None:
         lambda elmo, value: elmo.encode("a", pooling=value),
         lambda elmo, value: elmo.add_mix(value + " "),
         lambda elmo, value: find_device(value),
-        lambda elmo, value: type(elmo).from_checkpoint(elmo.to_checkpoint(), engine=value),
+        lambda elmo, value: type(elmo)(elmo.config, engine=value),
         lambda elmo, value: find_task(value),
         lambda elmo, value: parse_marked(elmo.reader, value),
         lambda elmo, value: PretrainConfig().override(value),
