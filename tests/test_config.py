@@ -76,6 +76,8 @@ def test_dictionary_that_is_none_is_refused() -> None:
         (lambda: LstmConfig(proj_clip=-1.0), "proj_clip=-1.0"),
         (lambda: LstmConfig(proj_clip=float("nan")), "proj_clip=nan"),
         (lambda: LstmConfig(proj_clip=10**400), "proj_clip="),
+        (lambda: LstmConfig(cell_clip=1e300), "cell_clip="),  # no float32
+        (lambda: LstmConfig(forget_bias=float("nan")), "forget_bias="),
         (lambda: LstmConfig(forget_bias=10**400), "forget_bias="),
         (lambda: LstmConfig(forget_bias=float("nan")), "forget_bias=nan"),
         (lambda: CharCnnConfig(dim=0), "dim=0"),

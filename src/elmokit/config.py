@@ -5,7 +5,6 @@ The defaults are the published small model (2x1024_128_2048cnn_1xhighway).
 
 import difflib
 import json
-import math
 import types
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,6 +26,7 @@ _MAX_WIDTH = 1 << 20
 _MAX_ROWS = 1 << 31
 _MAX_CHARACTERS = 1000
 _MAX_LAYERS = 100
+_MAX_FLOAT = 3e38  # what float32 can hold
 
 
 class Config:
@@ -172,12 +172,16 @@ class LstmConfig(Config):
             )
         for name in ("cell_clip", "proj_clip"):
             clip = getattr(self, name)
-            if clip is not None and not 0 < _as_float(clip) < math.inf:
+            if clip is not None and not 0 < clip <= _MAX_FLOAT:
                 raise ConfigError(
-                    f"{name}={quoted(clip)}: expected a positive number, or null for none"
+                    f"{name}={quoted(clip)}: expected a positive number, at most "
+                    f"{_MAX_FLOAT:g}, or null for none"
                 )
-        if not math.isfinite(_as_float(self.forget_bias)):
-            raise ConfigError(f"forget_bias={quoted(self.forget_bias)}: expected a finite number")
+        if not -_MAX_FLOAT <= self.forget_bias <= _MAX_FLOAT:
+            raise ConfigError(
+                f"forget_bias={quoted(self.forget_bias)}: expected a number within "
+                f"{_MAX_FLOAT:g} of 0"
+            )
 
     @property
     def projected(self) -> bool:
@@ -252,14 +256,6 @@ def within(config: object, low: int, high: int, *names: str) -> None:
     for name in names:
         if not low <= getattr(config, name) <= high:
             raise ConfigError(f"{name}={getattr(config, name)}: expected {low}..{high}")
-
-
-def _as_float(number: float) -> float:
-    """A number of Python as a float; infinity for whole numbers that are too large for one."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf
 
 
 def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
