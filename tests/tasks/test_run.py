@@ -360,6 +360,42 @@ def test_a_wrong_field_of_a_run_is_told_by_its_name(
     assert_refused(lambda: load_task(tmp_path / "run", device="cpu"), name, mention)
 
 
+MIX = {"weights": [0.5, 0.3, 0.2], "gamma": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "mention"),
+    [
+        ("dev", None, "dev"),
+        ("dev", {}, "dev.f1"),
+        ("dev", {"f1": "high"}, "dev.f1"),
+        ("mixes", None, "mixes"),
+        ("mixes", {}, "mixes"),
+        ("mixes", {"output": MIX}, "mixes"),
+        ("mixes", {"input": {"weights": [], "gamma": 1.0}}, "mixes.input.weights"),
+        ("mixes", {"input": {"weights": ["a"], "gamma": 1.0}}, "mixes.input.weights"),
+        ("mixes", {"input": {"weights": [1.0], "gamma": 1.0}}, "mixes.input.weights"),
+        ("mixes", {"input": MIX | {"gamma": None}}, "mixes.input.gamma"),
+        ("epochs", "three", "epochs"),
+    ],
+)
+@pytest.mark.parametrize("name", ["metrics.json", "best.json"])
+def test_a_wrong_result_of_a_seed_is_told_by_its_field(
+    name: str, field: str, value: Any, mention: str, data: dict[str, Path], tmp_path: Path
+) -> None:
+    if name == "best.json" and field == "epochs":
+        pytest.skip("best.json has no epochs")
+    run = tmp_path / "run"
+    config = ner_config({"epochs": 1})
+    start(data, run, config)
+    path = run / "seed-1" / name
+    damaged = json.loads(path.read_text()) | {field: value}
+    path.write_text(json.dumps({k: v for k, v in damaged.items() if v is not None}))
+    if name == "best.json":
+        (run / "seed-1" / "metrics.json").unlink()
+    assert_refused(lambda: start(data, run, config, resume=True), name, mention)
+
+
 @pytest.mark.parametrize(
     "tensors",
     [

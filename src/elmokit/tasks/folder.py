@@ -71,12 +71,9 @@ def read_card(folder: Path) -> dict[str, Any]:
     return card
 
 
-def read_scores(path: Path, *names: str) -> dict[str, Any]:
-    """A `metrics.json`, of which some fields are whole numbers."""
-    values = read_json(path)
-    for name in names:
-        json_field(values, name, int, where=str(path))
-    return values
+def read_best_seed(path: Path) -> int:
+    """The number of the best seed in the `metrics.json` of a run."""
+    return int(json_field(read_json(path), "best_seed", int, where=str(path)))
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from .folder import (
     is_task_run,
     load_model,
     load_words,
+    read_best_seed,
     read_card,
-    read_scores,
     seed_folder,
     seed_numbers,
 )
@@ -173,7 +173,7 @@ def _source(
 def _best_seed(folder: Path) -> int:
     """The best seed of a finished run; of an unfinished one, the first that has a model."""
     if (folder / "metrics.json").is_file():
-        return int(read_scores(folder / "metrics.json", "best_seed")["best_seed"])
+        return read_best_seed(folder / "metrics.json")
     for seed in seed_numbers(folder):
         if is_there(seed_folder(folder, seed) / "model.safetensors"):
             return seed

@@ -24,10 +24,10 @@ from ..model.device import find_device
 from ..text.reader import Reader
 from ..train.interrupts import Interrupts, interrupts
 from .batch import TokenReader
-from .config import TaskConfig
+from .config import ElmoPlace, TaskConfig
 from .digest import data_digest
 from .embedding import TaskEmbedding
-from .features import FrozenLayers, LayerSource, TunedLayers
+from .features import FrozenLayers, LayerSource, TunedLayers, chosen_layers
 from .folder import (
     VERSION,
     WRITTEN,
@@ -43,7 +43,7 @@ from .folder import (
 from .picture import draw_weights
 from .registry import find_task
 from .same import check_same
-from .seed import SeedRun, check_seed, finished_seed
+from .seed import Results, SeedRun
 from .source import fingerprint, load_bilm
 from .task import Example, Task, TaskModel
 from .trainer import Row, Trainer
@@ -136,6 +136,7 @@ class _Run:
         if elmo is not None and not config.elmo.finetune:
             cache = config.train.cache_mb << 20
             self.source = FrozenLayers(elmo, config.elmo.layers, max_bytes=cache)
+        self.results = Results(task.metric, _mixes(config.elmo, elmo))
 
     def read(
         self, train: Path, dev: Path, static: str | Path | None, source: str | None, force: bool
@@ -167,7 +168,7 @@ class _Run:
             check_same(self.folder, before, found)
             self.table = load_words(self.folder)
             for number in seed_numbers(self.folder):  # refuse before anything is changed
-                check_seed(seed_folder(self.folder, number), config.train)
+                self.results.check_seed(seed_folder(self.folder, number), config.train)
             self.card["model"] = before["model"]
         else:
             self.table = word_table(
@@ -182,7 +183,7 @@ class _Run:
     def train_seed(self, seed: int) -> dict[str, Any]:
         """Train one model, or what is left of it; its scores."""
         folder = seed_folder(self.folder, seed)
-        result = finished_seed(folder, self.config.train)
+        result = self.results.finished(folder, self.config.train)
         if result is not None:
             return result
         source, tuned = self.source, None
@@ -212,7 +213,7 @@ class _Run:
     def finish(self, results: list[dict[str, Any]]) -> dict[str, Any]:
         """Write what all seeds of the folder came to; the same of those that were asked for."""
         folders = (seed_folder(self.folder, number) for number in seed_numbers(self.folder))
-        found = (finished_seed(folder, self.config.train) for folder in folders)
+        found = (self.results.finished(folder, self.config.train) for folder in folders)
         every = [result for result in found if result is not None]
         mixes = {f"seed-{result['seed']}": result["mixes"] for result in every}
         _write(self.folder / "task.json", self.card)
@@ -282,6 +283,15 @@ def _bilm(config: TaskConfig, model: str | Path | None, device: str | None) -> E
     if model is None:
         raise ConfigError("no biLM: give a model (--model), or train the baseline (--elmo none)")
     return load_bilm(model, tokenizer=config.tokenizer, device=device)
+
+
+def _mixes(place: ElmoPlace, elmo: Elmo | None) -> dict[str, int]:
+    """The number of layers of each mix of a task model."""
+    if elmo is None:
+        return {}
+    number = elmo.num_layers if chosen_layers(place.layers, elmo.num_layers) == "all" else 1
+    places = (("input", place.at_input), ("output", place.at_output))
+    return {name: number for name, is_used in places if is_used}
 
 
 def _card(elmo: Elmo, source: str) -> dict[str, Any]:

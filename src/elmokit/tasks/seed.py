@@ -4,46 +4,83 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import FileError, FormatError
+from ..errors import FileError, FormatError, quoted
 from ..io.files import is_there, json_field, read_json, read_words, whole_file, write_json
 from ..model import Elmo
 from ..train.interrupts import Interrupts
 from .checkpoint import read_row, read_state
 from .config import TrainConfig
-from .folder import CHECKPOINT, read_scores, save_model
+from .folder import CHECKPOINT, save_model
 from .task import Example, Metrics
 from .trainer import Row, Trainer
 
 log = logging.getLogger(__name__)
 
 
-def finished_seed(folder: Path, config: TrainConfig) -> dict[str, Any] | None:
-    """What a seed came to, unless there is more to do; without a checkpoint there cannot be."""
-    if not (folder / "metrics.json").is_file():
-        return None
-    result = read_scores(folder / "metrics.json", "seed", "epoch", "epochs")
-    is_finished = config.is_over(result["epochs"], result["epochs"] - result["epoch"])
-    if not is_finished and not is_there(folder / CHECKPOINT):
-        raise FileError(
-            f"{folder} is finished after epoch {result['epochs']}, and its {CHECKPOINT} is gone; "
-            "train it anew in another folder"
-        )
-    return result if is_finished else None
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The results of a run's seeds on disk: `best.json`, and `metrics.json` once finished.
 
+    Args:
+        metric: The task's score.
+        mixes: Number of layers of each mix, by place.
+    """
 
-def check_seed(folder: Path, config: TrainConfig) -> None:
-    """Refuse a seed that has more to do and cannot resume."""
-    if finished_seed(folder, config) is not None:
-        return
-    if is_there(folder / CHECKPOINT):
-        read_state(folder / CHECKPOINT)
-    elif is_there(folder / "log.jsonl"):
-        raise FileError(
-            f"{folder / CHECKPOINT} is gone; restore it from a copy, or train in a new folder"
-        )
+    metric: str
+    mixes: dict[str, int]
+
+    def read(self, path: Path, *whole_numbers: str) -> dict[str, Any]:
+        """The scores and layer weights of a seed's best epoch.
+
+        Raises:
+            FormatError: A field is missing or wrong.
+        """
+        values, where = read_json(path), str(path)
+        for name in ("seed", *whole_numbers):
+            json_field(values, name, int, where=where)
+        json_field(values, f"dev.{self.metric}", int, float, where=where)
+        places = json_field(values, "mixes", dict, where=where)
+        if places.keys() != self.mixes.keys():
+            expected = " and ".join(self.mixes) or "none"
+            raise FormatError(f"{where}: mixes={quoted(list(places))}: expected {expected}")
+        for place, num_layers in self.mixes.items():
+            json_field(values, f"mixes.{place}.gamma", int, float, where=where)
+            weights = json_field(values, f"mixes.{place}.weights", list, where=where)
+            if len(weights) != num_layers or any(type(w) not in (int, float) for w in weights):
+                raise FormatError(
+                    f"{where}: mixes.{place}.weights={quoted(weights)}: "
+                    f"expected {num_layers} numbers"
+                )
+        return values
+
+    def finished(self, folder: Path, config: TrainConfig) -> dict[str, Any] | None:
+        """The result of a seed, unless there is more to do; without a checkpoint it cannot."""
+        if not (folder / "metrics.json").is_file():
+            return None
+        result = self.read(folder / "metrics.json", "epoch", "epochs")
+        is_finished = config.is_over(result["epochs"], result["epochs"] - result["epoch"])
+        if not is_finished and not is_there(folder / CHECKPOINT):
+            raise FileError(
+                f"{folder} is finished after epoch {result['epochs']}, and its {CHECKPOINT} is "
+                "gone; train it anew in another folder"
+            )
+        return result if is_finished else None
+
+    def check_seed(self, folder: Path, config: TrainConfig) -> None:
+        """Refuse a seed that has more to do and cannot resume."""
+        if self.finished(folder, config) is not None:
+            return
+        if is_there(folder / CHECKPOINT):
+            if read_state(folder / CHECKPOINT).best_epoch:
+                self.read(folder / "best.json")
+        elif is_there(folder / "log.jsonl"):
+            raise FileError(
+                f"{folder / CHECKPOINT} is gone; restore it from a copy, or train in a new folder"
+            )
 
 
 class _Stopped(Exception):
