@@ -22,9 +22,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmokit.data.corpus import Corpus
-from elmokit.tasks.data import read_conllu
-from elmokit.tasks.probes import (
+from elmokit.corpus.corpus import Corpus
+from elmokit.probes import (
     homograph_probe,
     pos_probe,
     read_homographs,
@@ -34,6 +33,7 @@ from elmokit.tasks.probes import (
     splits_words,
     wsd_probe,
 )
+from elmokit.tasks.data import read_conllu
 from elmokit.text.reader import Reader
 from elmokit.text.token import Token
 

@@ -28,7 +28,7 @@ from workers import Worker, own, peers
 from elmokit import Elmo, ElmoConfig, bench
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
 from elmokit.engine import native
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.save import write_checkpoint
 
 SHAPES = {
     "small": ElmoConfig(),

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from elmokit.data.corpus import Sentences
+    from elmokit.corpus.corpus import Sentences
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
@@ -199,7 +199,7 @@ def head(sentences: "Sentences", max_tokens: int | None) -> "Sentences":
 def measure(folder: Path, order: int, backward: bool, max_tokens: int | None) -> dict[str, Any]:
     """Perplexity on the held-out split of a prepared corpus, with what it cost."""
     from elmokit import ElmoError
-    from elmokit.data.corpus import Corpus
+    from elmokit.corpus.corpus import Corpus
 
     try:
         corpus, start = Corpus.open(folder), time.perf_counter()

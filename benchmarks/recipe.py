@@ -22,23 +22,23 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from elmokit import Elmo
-from elmokit.data.corpus import Corpus
-from elmokit.train.config import PretrainConfig
-from elmokit.train.distributed import World
-from elmokit.train.evaluate import held_out_perplexity
-from elmokit.train.loop import Loop
-from elmokit.train.memory import keep_freed_memory
-from elmokit.train.objective import Objective
-from elmokit.train.optim import make_optimizer
-from elmokit.train.presets import PRESETS
-from elmokit.train.setup import (
+from elmokit.corpus.corpus import Corpus
+from elmokit.pretraining.config import PretrainConfig
+from elmokit.pretraining.distributed import World
+from elmokit.pretraining.evaluate import held_out_perplexity
+from elmokit.pretraining.loop import Loop
+from elmokit.pretraining.memory import keep_freed_memory
+from elmokit.pretraining.objective import Objective
+from elmokit.pretraining.optim import make_optimizer
+from elmokit.pretraining.presets import PRESETS
+from elmokit.pretraining.setup import (
     batch_reader,
     fit_to_corpus,
     held_out_batches,
     new_model,
     training_stream,
 )
-from elmokit.train.start_vectors import read_start_vectors, start_from_vectors
+from elmokit.pretraining.start_vectors import read_start_vectors, start_from_vectors
 
 
 @dataclass(frozen=True)

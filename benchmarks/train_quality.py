@@ -18,9 +18,9 @@ import kneser_ney
 import torch
 
 from elmokit import bench
-from elmokit.train.config import PretrainConfig
-from elmokit.train.presets import PRESETS
-from elmokit.train.run import pretrain
+from elmokit.pretraining.config import PretrainConfig
+from elmokit.pretraining.presets import PRESETS
+from elmokit.pretraining.run import pretrain
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

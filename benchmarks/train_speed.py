@@ -18,15 +18,15 @@ import torch
 from naive_trainer import NaiveTrainer
 
 from elmokit import bench
-from elmokit.data.batches import Batch
-from elmokit.data.corpus import Corpus
-from elmokit.train.config import PretrainConfig
-from elmokit.train.distributed import World
-from elmokit.train.loop import Loop
-from elmokit.train.memory import keep_freed_memory
-from elmokit.train.objective import Objective
-from elmokit.train.presets import PRESETS
-from elmokit.train.setup import batch_reader, fit_to_corpus, new_model, training_stream
+from elmokit.corpus.batches import Batch
+from elmokit.corpus.corpus import Corpus
+from elmokit.pretraining.config import PretrainConfig
+from elmokit.pretraining.distributed import World
+from elmokit.pretraining.loop import Loop
+from elmokit.pretraining.memory import keep_freed_memory
+from elmokit.pretraining.objective import Objective
+from elmokit.pretraining.presets import PRESETS
+from elmokit.pretraining.setup import batch_reader, fit_to_corpus, new_model, training_stream
 
 
 def make_loop(config: PretrainConfig, corpus: Corpus) -> Loop:

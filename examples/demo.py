@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from elmokit import Elmo
 from elmokit.builtin import builtin_names
+from elmokit.probes import read_homographs
+from elmokit.probes.homographs import nearness
 from elmokit.search import nearest, parse_query
-from elmokit.tasks.probes import read_homographs
-from elmokit.tasks.probes.homographs import nearness
 
 DATA = Path(__file__).parent / "data"
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from elmokit import Elmo
-from elmokit.tasks.probes import read_homographs
+from elmokit.probes import read_homographs
 
 TABLE = Path(__file__).parent / "data" / "en_homographs.tsv"
 STYLES = [("#d55e00", "o"), ("#0072b2", "^"), ("#009e73", "s")]

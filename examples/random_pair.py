@@ -6,7 +6,7 @@ import torch
 
 from elmokit import Elmo, ElmoConfig
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.save import write_checkpoint
 
 
 def write_random_pair(folder: Path) -> tuple[Path, Path]:

@@ -11,20 +11,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import elmokit.data.pool as pool
-import elmokit.data.prepare as preparing
+import elmokit.corpus.pool as pool
+import elmokit.corpus.prepare as preparing
 import elmokit.embed_file as embedding
 import elmokit.model.windows as windows
 from elmokit import Corpus, Elmo, PrepareConfig, download_model, load_task, prepare, train_task
 from elmokit.cli.evaluate import evaluate_cli
 from elmokit.compat.allennlp import ElmoEmbedder
-from elmokit.io.catalogue.entries import find_model
-from elmokit.io.catalogue.install import fetch_address
-from elmokit.io.files import read_json
-from elmokit.io.replace import is_incomplete
-from elmokit.io.save import write_checkpoint
-from elmokit.train.logs import read_log
-from elmokit.train.run import pretrain
+from elmokit.files.files import read_json
+from elmokit.files.replace import is_incomplete
+from elmokit.formats.catalogue.entries import find_model
+from elmokit.formats.catalogue.install import fetch_address
+from elmokit.formats.save import write_checkpoint
+from elmokit.pretraining.logs import read_log
+from elmokit.pretraining.run import pretrain
 
 from .experiments import PLANS, make_data_sets, run_experiment
 from .targets import (

@@ -13,17 +13,17 @@ from matplotlib.figure import Figure
 from elmokit import Corpus, Elmo, ElmoConfig, PrepareConfig, load_task, prepare, train_task
 from elmokit.cli.describe import describe
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
-from elmokit.io.files import read_lines
-from elmokit.io.save import write_checkpoint
-from elmokit.io.static_vectors import read_static_vectors
-from elmokit.io.tensor_bundle import read_bundle, write_bundle
+from elmokit.files.files import read_lines
+from elmokit.formats.save import write_checkpoint
+from elmokit.formats.tensor_bundle import read_bundle, write_bundle
+from elmokit.pretraining.config import DataConfig, PretrainConfig, SoftmaxConfig, TrainConfig
+from elmokit.pretraining.run import pretrain
+from elmokit.pretraining.setup import training_stream
+from elmokit.pretraining.status import run_status
 from elmokit.tasks.registry import find_task
 from elmokit.text.reader import Reader
 from elmokit.text.vocab import Vocab
-from elmokit.train.config import DataConfig, PretrainConfig, SoftmaxConfig, TrainConfig
-from elmokit.train.run import pretrain
-from elmokit.train.setup import training_stream
-from elmokit.train.status import run_status
+from elmokit.vectors.static_vectors import read_static_vectors
 
 from .experiments import TAGS, make_data_sets, run_experiment
 

@@ -6,7 +6,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from elmokit.io.catalogue import entries
+from elmokit.formats.catalogue import entries
 
 _CATALOGUE = """
 [hosts]

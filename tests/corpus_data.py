@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmokit.data import Corpus, Sentences
+from elmokit.corpus import Corpus, Sentences
 
 
 def spelled(corpus: Corpus, part: Sentences) -> list[list[str]]:

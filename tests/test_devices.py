@@ -16,8 +16,8 @@ from task_data import TRAIN, WORDS
 import elmokit
 from elmokit import Elmo
 from elmokit.compat import allennlp
-from elmokit.io.load import read_checkpoint
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.load import read_checkpoint
+from elmokit.formats.save import write_checkpoint
 from elmokit.model import device as devices
 from elmokit.model.device import find_device
 from elmokit.tasks.load import load_task

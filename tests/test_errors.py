@@ -16,9 +16,9 @@ from elmokit.errors import (
     quoted,
 )
 from elmokit.model.device import find_device
+from elmokit.pretraining.config import PretrainConfig
 from elmokit.tasks.registry import find_task
 from elmokit.text.marked import parse_marked
-from elmokit.train.config import PretrainConfig
 
 
 @pytest.mark.parametrize("kind", [ElmoError, ConfigError, InputError, FormatError, FileError])

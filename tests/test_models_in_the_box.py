@@ -7,8 +7,8 @@ import pytest
 
 from elmokit import Elmo
 from elmokit.builtin import builtin_folder, builtin_names
-from elmokit.io.load import read_checkpoint
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.load import read_checkpoint
+from elmokit.formats.save import write_checkpoint
 from elmokit.search import parse_query
 
 MOST_BYTES = 20_000_000

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from elmokit import Elmo
-from elmokit.io.load import read_checkpoint
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.load import read_checkpoint
+from elmokit.formats.save import write_checkpoint
 
 TOLERANCE = 2e-6
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elmokit import bench
-from elmokit.train import checkpoint
+from elmokit.pretraining import checkpoint
 
 IMPORT_ALL = """
 import sys

@@ -13,8 +13,8 @@ import pytest
 import reference_models as models
 
 from elmokit import Elmo
-from elmokit.io.load import read_checkpoint
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.load import read_checkpoint
+from elmokit.formats.save import write_checkpoint
 
 TOLERANCE = 2e-6
 REFERENCE = Path(__file__).parent / "reference"

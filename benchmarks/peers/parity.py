@@ -27,8 +27,8 @@ from elmokit import Elmo as Model
 from elmokit import ElmoConfig
 from elmokit.compat import allennlp
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
-from elmokit.io.load import read_checkpoint
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.load import read_checkpoint
+from elmokit.formats.save import write_checkpoint
 
 HERE = Path(__file__).resolve().parent
 OURS = SimpleNamespace(

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import ElmoConfig as ElmoConfig
-    from .data.config import PrepareConfig as PrepareConfig
-    from .data.corpus import Corpus as Corpus
-    from .data.prepare import prepare as prepare
+    from .corpus.config import PrepareConfig as PrepareConfig
+    from .corpus.corpus import Corpus as Corpus
+    from .corpus.prepare import prepare as prepare
     from .errors import ElmoError as ElmoError
-    from .io.catalogue import download_model as download_model
-    from .io.catalogue import list_models as list_models
+    from .formats.catalogue import download_model as download_model
+    from .formats.catalogue import list_models as list_models
     from .model import Elmo as Elmo
     from .nn import BiLm as BiLm
     from .nn import BiLmOutput as BiLmOutput
     from .nn import ScalarMix as ScalarMix
+    from .pretraining.config import PretrainConfig as PretrainConfig
+    from .pretraining.run import pretrain as pretrain
     from .tasks.load import load_task as load_task
     from .tasks.run import train_task as train_task
-    from .train.config import PretrainConfig as PretrainConfig
-    from .train.run import pretrain as pretrain
 
 __version__ = "0.1.0"
 
@@ -26,18 +26,18 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "BiLm": "nn",
     "BiLmOutput": "nn",
-    "Corpus": "data.corpus",
+    "Corpus": "corpus.corpus",
     "Elmo": "model",
     "ElmoConfig": "config",
     "ElmoError": "errors",
-    "PrepareConfig": "data.config",
-    "PretrainConfig": "train.config",
+    "PrepareConfig": "corpus.config",
+    "PretrainConfig": "pretraining.config",
     "ScalarMix": "nn",
-    "download_model": "io.catalogue",
-    "list_models": "io.catalogue",
+    "download_model": "formats.catalogue",
+    "list_models": "formats.catalogue",
     "load_task": "tasks.load",
-    "prepare": "data.prepare",
-    "pretrain": "train.run",
+    "prepare": "corpus.prepare",
+    "pretrain": "pretraining.run",
     "train_task": "tasks.run",
 }
 __all__ = ["__version__", *_EXPORTS]

@@ -12,14 +12,14 @@ import torch
 from tqdm.auto import tqdm
 
 from .errors import ConfigError, quoted
-from .io.files import is_there, read_lines
-from .io.output import output_path
-from .io.vectors import Entry, check_output
-from .io.vectors.blocks import Blocks, open_blocks
+from .files.files import is_there, read_lines
+from .files.output import output_path
 from .layers import Layers
 from .model import Elmo
 from .model.windows import windows
 from .pooling import Pooling, Vectors, poolers
+from .vectors import Entry, check_output
+from .vectors.blocks import Blocks, open_blocks
 
 log = logging.getLogger(__name__)
 

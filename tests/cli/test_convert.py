@@ -7,7 +7,7 @@ import pytest
 import torch
 from strategies import make_tiny, tiny_config
 
-from elmokit.io.load import read_checkpoint
+from elmokit.formats.load import read_checkpoint
 
 
 def assert_same_model(a: Path, b: Path) -> None:

@@ -12,7 +12,7 @@ from typer.testing import Result
 import elmokit
 from elmokit.cli import report
 from elmokit.cli.settings import apply_file
-from elmokit.io.files import MAX_JSON_BYTES
+from elmokit.files.files import MAX_JSON_BYTES
 
 
 def assert_one_line(result: Result, *mentions: str) -> None:

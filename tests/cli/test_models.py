@@ -9,8 +9,8 @@ import pytest
 from strategies import make_tiny
 
 from elmokit import list_models
-from elmokit.io.catalogue import download_model, find_model
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.catalogue import download_model, find_model
+from elmokit.formats.save import write_checkpoint
 
 
 @pytest.fixture(autouse=True)

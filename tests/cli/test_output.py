@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elmokit import Elmo, ElmoError
-from elmokit.data.prepare import prepare
+from elmokit.corpus.prepare import prepare
 from elmokit.embed_file import embed_file
 
 

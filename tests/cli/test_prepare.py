@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elmokit.data import Corpus
+from elmokit.corpus import Corpus
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from elmokit import Elmo
-from elmokit.train.logs import read_log
+from elmokit.pretraining.logs import read_log
 
 SMALL = """
 [model.lstm]
@@ -101,7 +101,7 @@ def test_an_interrupted_run_prints_how_to_resume(
     def stop(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt("step 7 is saved")
 
-    monkeypatch.setattr("elmokit.train.run.pretrain", stop)
+    monkeypatch.setattr("elmokit.pretraining.run.pretrain", stop)
     arguments = ("pretrain", corpus, "-o", tmp_path / "my run", "--device", "cpu")
     result = run(*arguments, code=130)
     assert "nothing was learned yet; run the same command again" in result.stderr

@@ -9,7 +9,7 @@ import pytest
 from strategies import make_tiny
 from torch import nn
 
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.save import write_checkpoint
 
 
 @pytest.fixture(scope="session")

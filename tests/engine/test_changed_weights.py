@@ -14,7 +14,7 @@ from elmokit import Elmo
 from elmokit.compat.allennlp.bilm import ElmoBiLm
 from elmokit.compat.allennlp.ids import batch_to_ids
 from elmokit.config import EncoderConfig, LstmConfig
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.save import write_checkpoint
 from elmokit.text.vocab import Vocab
 
 SENTENCES = [["ab", "abc", "zz"], ["é"]]

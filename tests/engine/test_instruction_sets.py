@@ -16,7 +16,7 @@ from elmokit.cli import app
 from elmokit.engine import Engine, native
 from elmokit.engine.native_training import TrainingKernel
 from elmokit.errors import ConfigError
-from elmokit.train import native_recurrence
+from elmokit.pretraining import native_recurrence
 
 SETS = native.available()
 needs_kernel = pytest.mark.skipif(not SETS, reason="the native kernel is not built")

@@ -13,7 +13,7 @@ from strategies import assert_refused, make_tiny, models, random_model, tiny_con
 from elmokit import Elmo
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
 from elmokit.errors import ConfigError
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.save import write_checkpoint
 from elmokit.text.vocab import Vocab
 
 SENTENCES = [["The", "cat"], ["한글", "ab", "zzz"], []]
@@ -208,7 +208,7 @@ def test_failed_write_leaves_what_was_there(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"elmokit.io.{writer}", fail)
+    monkeypatch.setattr(f"elmokit.formats.{writer}", fail)
     assert_refused(lambda: make_tiny().save_pretrained(target), str(target), "No space left")
     assert {p: p.read_bytes() for p in target.rglob("*")} == before
     assert [p.name for p in tmp_path.iterdir()] == (["model"] if exists else [])

@@ -8,7 +8,7 @@ import pytest
 from strategies import make_tiny
 
 from elmokit import Elmo
-from elmokit.io.save import write_checkpoint
+from elmokit.formats.save import write_checkpoint
 
 
 def commas(text: str) -> list[str]:

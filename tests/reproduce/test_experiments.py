@@ -10,10 +10,10 @@ from reproduce_data import SIZES, write_layout
 from strategies import assert_refused, make_tiny
 
 from elmokit import Elmo, load_task
+from elmokit.probes import read_semcor, read_sense_index, read_sense_set, wsd_probe
 from elmokit.reproduce import EXPERIMENTS, Plan, reproduce
 from elmokit.reproduce.arms import BASELINE, BOTH, ELMO, FREE, TOP, plan_job
 from elmokit.reproduce.setup import Bilm, Setup
-from elmokit.tasks.probes import read_semcor, read_sense_index, read_sense_set, wsd_probe
 
 SMALL = {"seeds": 1, "epochs": 1, "settings": SIZES}
 

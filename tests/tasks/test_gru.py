@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.engine import native
+from elmokit.pretraining import native_recurrence
 from elmokit.tasks import gru
-from elmokit.train import native_recurrence
 
 pytestmark = pytest.mark.usefixtures("num_threads")
 

@@ -52,7 +52,7 @@ def bench_cli(
         torch.set_num_threads(threads)
     sentences = bench.made_up_sentences(500)
     if text is not None:
-        from ..io.files import read_lines
+        from ..files.files import read_lines
 
         lines = elmo.tokenize(list(islice((s for s in read_lines(text) if s.strip()), 2000)))
         if not lines:

@@ -9,7 +9,7 @@ from .options import Force, Quiet, Verbose
 from .report import reported, say
 
 if TYPE_CHECKING:
-    from ..io.save import Format
+    from ..formats.save import Format
 
 
 class FormatName(StrEnum):
@@ -68,8 +68,8 @@ def convert_cli(
     """
     import torch
 
-    from ..io.load import read_checkpoint
-    from ..io.save import lost_in, write_checkpoint
+    from ..formats.load import read_checkpoint
+    from ..formats.save import lost_in, write_checkpoint
 
     checkpoint = read_checkpoint(source)
     wanted = cast("Format | None", to and to.value)

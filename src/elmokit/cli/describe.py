@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from ..engine import native
-from ..io.checkpoint import Checkpoint
-from ..io.load import model_path, read_checkpoint
-from ..train.status import is_run, run_status
+from ..formats.checkpoint import Checkpoint
+from ..formats.load import model_path, read_checkpoint
+from ..pretraining.status import is_run, run_status
 
 FIRST_WORDS = 10
 

@@ -9,9 +9,9 @@ import typer
 
 from ..config import StateMode
 from ..errors import ConfigError, FileError
-from ..io.files import read_lines
-from ..io.output import output_path
-from ..io.vectors import check_output, write_jsonl
+from ..files.files import read_lines
+from ..files.output import output_path
+from ..vectors import check_output, write_jsonl
 from .inputs import check_text, load_model, parse_layers
 from .options import BatchSize, Device, Engine, Force, Model, NoProgress, Quiet, Tokenizer, Verbose
 from .report import reported, say, shows_bar

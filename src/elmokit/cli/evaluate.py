@@ -11,8 +11,8 @@ import typer
 
 from ..config import StateMode
 from ..errors import ConfigError, FileError
-from ..io.files import read_lines, whole_file
-from ..io.output import output_path
+from ..files.files import read_lines, whole_file
+from ..files.output import output_path
 from .embed import StateOption
 from .inputs import load_model
 from .options import BatchSize, Device, Engine, Force, Json, NoProgress, Quiet, Tokenizer, Verbose

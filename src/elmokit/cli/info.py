@@ -17,7 +17,7 @@ def info_cli(
     model: Model, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False
 ) -> None:
     """Show what a model is: format, architecture, text, problems."""
-    from ..io.catalogue import find_model
+    from ..formats.catalogue import find_model
 
     entry = find_model(model)
     published = catalogue_facts(entry) if entry and entry.status != "bundled" else None

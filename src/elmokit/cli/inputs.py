@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..config import StateMode
 from ..errors import ConfigError, quoted
-from ..io.files import is_there, read_lines
+from ..files.files import is_there, read_lines
 
 if TYPE_CHECKING:
     from ..layers import Layers

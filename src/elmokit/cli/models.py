@@ -14,7 +14,7 @@ from .report import aligned, reported, say
 from .sizes import in_bytes
 
 if TYPE_CHECKING:
-    from ..io.catalogue import ModelEntry
+    from ..formats.catalogue import ModelEntry
 
 Language = Annotated[
     str | None, typer.Option(metavar="LANGUAGE", help="Only models of a language: ja, Japanese.")
@@ -35,7 +35,7 @@ def models_cli(
     language: Language = None, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False
 ) -> None:
     """List the bundled and the published models."""
-    from ..io.catalogue import list_models
+    from ..formats.catalogue import list_models
 
     entries = list_models(language)
     if as_json:
@@ -64,7 +64,7 @@ def download_cli(
 
     ELMOKIT_CACHE chooses the folder of the cache; ELMOKIT_MIRROR=URL fetches URL/NAME/FILE instead.
     """
-    from ..io.catalogue import download_model
+    from ..formats.catalogue import download_model
 
     folder = download_model(name, output, unverified=unverified, force=force)
     if not quiet:
@@ -73,7 +73,7 @@ def download_cli(
 
 def catalogue_facts(entry: "ModelEntry") -> dict[str, Any]:
     """A published model as plain facts."""
-    from ..io.catalogue.caches import is_complete, model_folder
+    from ..formats.catalogue.caches import is_complete, model_folder
 
     facts = asdict(entry)
     facts["files"] = [{k: v for k, v in file.items() if v is not None} for file in facts["files"]]
@@ -118,7 +118,7 @@ def address_lines(facts: dict[str, Any]) -> Iterator[str]:
 
 def _row(entry: "ModelEntry") -> list[str]:
     from ..builtin import builtin_folder
-    from ..io.catalogue.caches import is_complete, model_folder
+    from ..formats.catalogue.caches import is_complete, model_folder
 
     size = entry.size
     if (folder := builtin_folder(entry.name)) is not None:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from ..data.config import Mode
-from ..data.sentences import SentenceMode, choose_mode, find_sentences
+from ..corpus.config import Mode
 from ..errors import InputError
 from ..text.normalize import normalize
+from ..text.sentences import SentenceMode, choose_mode, find_sentences
 from .inputs import lines_shown
 from .report import say
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigError, InputError
-from ..io.files import read_lines
+from ..files.files import read_lines
 from ..text.groups import grouped
 from .inputs import check_text
 from .options import Device, Json, Quiet, Verbose

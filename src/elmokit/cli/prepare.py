@@ -15,7 +15,7 @@ from .report import aligned, reported, say, shows_bar
 from .sizes import in_bytes
 
 if TYPE_CHECKING:
-    from ..data.report import Cropped, Input, Report
+    from ..corpus.report import Cropped, Input, Report
 
 
 class SentencesName(StrEnum):
@@ -131,8 +131,8 @@ def prepare_cli(
     All text is checked before work begins. DIR appears when it is complete; a run that was
     interrupted or killed continues where it stopped when the same command is given again.
     """
-    from ..data.config import PrepareConfig
-    from ..data.prepare import prepare
+    from ..corpus.config import PrepareConfig
+    from ..corpus.prepare import prepare
 
     config = PrepareConfig(
         tokenizer=tokenizer, sentences=sentences.value, max_length=max_length,
@@ -237,8 +237,8 @@ def _cropped(cropped: "Cropped", report: "Report") -> str:
 
 def _memory(report: "Report") -> dict[str, int]:
     """Bytes that training each preset takes on this corpus."""
-    from ..train.memory import memory_estimate
-    from ..train.presets import PRESETS
+    from ..pretraining.memory import memory_estimate
+    from ..pretraining.presets import PRESETS
 
     return {name: memory_estimate(config, report.vocab_size) for name, config in PRESETS.items()}
 

@@ -18,7 +18,7 @@ from .settings import apply_file
 from .sizes import in_time
 
 if TYPE_CHECKING:
-    from ..train.config import PretrainConfig
+    from ..pretraining.config import PretrainConfig
 
 CorpusFolder = Annotated[
     str, typer.Argument(metavar="DIR", help="Folder that `elmokit prepare` made.")
@@ -79,10 +79,10 @@ def pretrain_cli(
 
     Several processes: torchrun --nproc-per-node 2 -m elmokit pretrain DIR -o RUN
     """
-    from ..io.files import read_json
-    from ..io.output import output_path
-    from ..train.run import pretrain
-    from ..train.status import is_run, read_facts
+    from ..files.files import read_json
+    from ..files.output import output_path
+    from ..pretraining.run import pretrain
+    from ..pretraining.status import is_run, read_facts
 
     run = output_path(output)
     changes = list(settings or [])
@@ -128,8 +128,8 @@ def _resolve(
     run: Path, saved: dict[str, Any] | None, preset: str | None, path: str | None
 ) -> "PretrainConfig":
     """The settings of the run that resumes, or those of the preset, with the file's on top."""
-    from ..train.config import PretrainConfig
-    from ..train.presets import PRESETS
+    from ..pretraining.config import PretrainConfig
+    from ..pretraining.presets import PRESETS
 
     if preset is not None and preset not in PRESETS:
         raise ConfigError(f"--preset {preset}: expected one of {', '.join(PRESETS)}")

@@ -124,9 +124,9 @@ def pos_cli(
     """
     if tag not in get_args(Tagset):
         raise ConfigError(f"--tag {tag}: expected upos or xpos")
-    from ..io.static_vectors import read_static_vectors
+    from ..probes import LinearSettings, pos_probe, splits_words
     from ..tasks.data import read_conllu
-    from ..tasks.probes import LinearSettings, pos_probe, splits_words
+    from ..vectors.static_vectors import read_static_vectors
 
     column: Tagset = "upos" if tag == "upos" else "xpos"
     data = [read_conllu(path, tag=column) for path in (train, dev)]
@@ -163,7 +163,7 @@ def wsd_cli(
     does not have gets WordNet's first sense. Prints the F1 of each layer on each test set and on
     all together.
     """
-    from ..tasks.probes import read_semcor, read_sense_index, read_sense_set, wsd_probe
+    from ..probes import read_semcor, read_sense_index, read_sense_set, wsd_probe
 
     senses = read_sense_index(wordnet)
     tests = [read_sense_set(folder) for folder in test]
@@ -191,8 +191,8 @@ def similarity_cli(
     Pearson's and Spearman's correlation for each layer. Nothing is trained.
     """
     from ..pooling import poolers
+    from ..probes import similarity_probe
     from ..tasks.data import read_pairs
-    from ..tasks.probes import similarity_probe
 
     check_text(str(data))
     pools: list[Pooling] = [*pooling.split(",")]  # type: ignore[list-item]
@@ -220,7 +220,7 @@ def homographs_cli(
     With --data, a small table: each occurrence is given the sense to whose other occurrences it
     has the largest mean cosine. With --train, the sense whose average in training is nearest.
     """
-    from ..tasks.probes import (
+    from ..probes import (
         homograph_probe,
         read_homographs,
         split_by_sentence,
@@ -263,7 +263,7 @@ def wic_cli(
     The cosine of the word's two vectors, with a threshold that is learned on the training pairs
     for each layer.
     """
-    from ..tasks.probes import read_wic, wic_probe
+    from ..probes import read_wic, wic_probe
 
     pairs = [read_wic(path) for path in (train, dev)]
     _show(wic_probe(load_model(model, device, tokenizer, engine=engine), *pairs), as_json)
@@ -286,7 +286,7 @@ def minimal_pairs_cli(
     The share of pairs in which it is likelier: forward, backward, and by both together. --json also
     has the shares by paradigm.
     """
-    from ..tasks.probes import minimal_pairs_probe, read_minimal_pairs
+    from ..probes import minimal_pairs_probe, read_minimal_pairs
 
     pairs = read_minimal_pairs(data)
     _show(minimal_pairs_probe(load_model(model, device, tokenizer, engine=engine), pairs), as_json)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError, FileError, InputError, quoted
-from ..io.official import WEIGHTS, kind_of_hdf5
+from ..formats.official import WEIGHTS, kind_of_hdf5
 from ..model import Elmo
 from ..text.vocab import Vocab
 

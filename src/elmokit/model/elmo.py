@@ -26,13 +26,13 @@ from ..engine import (
 )
 from ..engine.likelihood import Perplexity, SentenceScore
 from ..errors import ConfigError, InputError, quoted
-from ..io.catalogue.install import local_copy
-from ..io.checkpoint import Checkpoint
-from ..io.hub import upload
-from ..io.load import read_checkpoint
-from ..io.official import read_official
-from ..io.output import output_path
-from ..io.save import save_native
+from ..files.output import output_path
+from ..formats.catalogue.install import local_copy
+from ..formats.checkpoint import Checkpoint
+from ..formats.hub import upload
+from ..formats.load import read_checkpoint
+from ..formats.official import read_official
+from ..formats.save import save_native
 from ..layers import Direction, Layers, halves, layer_weights
 from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
 from ..pooling import Pooling, normalise, poolers

@@ -8,7 +8,7 @@ import torch
 from ..config import Normalization, StateMode
 from ..engine import EngineName, Precision
 from ..errors import ConfigError, quoted
-from ..io.checkpoint import OPTIONAL, Checkpoint
+from ..formats.checkpoint import OPTIONAL, Checkpoint
 from ..nn import ScalarMix
 from ..text.tokenize import TokenizerFunction
 from .device import Device, find_device

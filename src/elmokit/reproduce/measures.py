@@ -6,8 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FileError, quoted
 from ..model import Elmo
-from ..tasks.data import read_conllu, read_pairs
-from ..tasks.probes import (
+from ..probes import (
     minimal_pairs_probe,
     pos_probe,
     read_homographs,
@@ -20,7 +19,8 @@ from ..tasks.probes import (
     wic_probe,
     wsd_probe,
 )
-from ..tasks.probes.tables import format_table, percent
+from ..probes.tables import format_table, percent
+from ..tasks.data import read_conllu, read_pairs
 from .layout import (
     HOMOGRAPHS,
     MINIMAL_PAIRS,

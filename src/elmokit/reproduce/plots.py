@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra
-from ..train.figure import new_axes, save_axes
+from ..pretraining.figure import new_axes, save_axes
 from .paper import score_name, title_of
 
 if TYPE_CHECKING:

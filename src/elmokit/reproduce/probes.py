@@ -3,9 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from ..io.static_vectors import read_static_vectors
-from ..tasks.data import read_conllu
-from ..tasks.probes import (
+from ..probes import (
     pos_probe,
     read_semcor,
     read_sense_index,
@@ -13,8 +11,10 @@ from ..tasks.probes import (
     splits_words,
     wsd_probe,
 )
-from ..tasks.probes.wsd_data import SenseSentence, SenseSet
+from ..probes.wsd_data import SenseSentence, SenseSet
+from ..tasks.data import read_conllu
 from ..tasks.source import load_bilm
+from ..vectors.static_vectors import read_static_vectors
 from .layout import (
     POS_DATA,
     SEMCOR,

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError, FormatError, quoted
-from ..io.files import whole_file
-from ..io.tensor_file import open_tensors, save_tensors
+from ..files.files import whole_file
+from ..files.tensor_file import open_tensors, save_tensors
 
 ADVICE = "restore it from a copy, or train in a new folder"
 

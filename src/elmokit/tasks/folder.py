@@ -25,8 +25,8 @@ import torch
 from torch import nn
 
 from ..errors import FormatError, quoted
-from ..io.files import is_there, json_field, read_json, read_words, whole_file
-from ..io.tensor_file import load_tensors, open_tensors, save_tensors
+from ..files.files import is_there, json_field, read_json, read_words, whole_file
+from ..files.tensor_file import load_tensors, open_tensors, save_tensors
 from .words import WordTable
 
 VERSION = 1

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..engine.native_training import Cell
 from ..nn import LstmState
 from ..nn.shapes import Float
-from ..train import native_recurrence
+from ..pretraining import native_recurrence
 
 
 def recur(

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import mean, pstdev
 from typing import Any
 
-from ..train.figure import new_axes, save_axes
+from ..pretraining.figure import new_axes, save_axes
 
 COLORS = {"input": "#c60", "output": "#06c"}
 

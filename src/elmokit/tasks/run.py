@@ -16,13 +16,13 @@ import torch
 
 from ..builtin import builtin_folder
 from ..errors import ConfigError, FileError, InputError
-from ..io.files import whole_file, write_json
-from ..io.lock import locked
-from ..io.output import LOCK, check_output_folder, remove_ours
+from ..files.files import whole_file, write_json
+from ..files.lock import locked
+from ..files.output import LOCK, check_output_folder, remove_ours
 from ..model import Elmo, Execution
 from ..model.device import find_device
+from ..pretraining.interrupts import Interrupts, interrupts
 from ..text.reader import Reader
-from ..train.interrupts import Interrupts, interrupts
 from .batch import TokenReader
 from .config import ElmoPlace, TaskConfig
 from .digest import data_digest
@@ -312,7 +312,7 @@ def _data(path: Path, examples: list[Example]) -> dict[str, Any]:
 def _read_static(path: str | Path | None, words: set[str]) -> Any:
     if path is None:
         return None
-    from ..io.static_vectors import read_static_vectors
+    from ..vectors.static_vectors import read_static_vectors
 
     try:
         is_large = Path(path).stat().st_size > STATIC_BYTES

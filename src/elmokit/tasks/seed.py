@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FileError, FormatError, quoted
-from ..io.files import is_there, json_field, read_json, read_words, whole_file, write_json
+from ..files.files import is_there, json_field, read_json, read_words, whole_file, write_json
 from ..model import Elmo
-from ..train.interrupts import Interrupts
+from ..pretraining.interrupts import Interrupts
 from .checkpoint import read_row, read_state
 from .config import TrainConfig
 from .folder import CHECKPOINT, save_model

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ConfigError, FormatError
-from ..train.checkpoint import optimizer_tensors, restore_optimizer
+from ..pretraining.checkpoint import optimizer_tensors, restore_optimizer
 from .average import WeightAverage
 from .checkpoint import (
     ADVICE,

@@ -8,16 +8,16 @@ import pytest
 from strategies import assert_refused
 
 from elmokit import Elmo
-from elmokit.tasks.probes import (
+from elmokit.probes import (
     Occurrence,
     homograph_probe,
     read_homographs,
     split_by_sentence,
     trained_homograph_probe,
 )
-from elmokit.tasks.probes.homographs import leave_one_out
-from elmokit.tasks.probes.occurrences import word_vectors
-from elmokit.tasks.probes.tables import format_table
+from elmokit.probes.homographs import leave_one_out
+from elmokit.probes.occurrences import word_vectors
+from elmokit.probes.tables import format_table
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "data"
 

@@ -4,12 +4,7 @@ import pytest
 import torch
 from strategies import assert_refused
 
-from elmokit.tasks.probes.linear import (
-    Features,
-    LinearSettings,
-    predict,
-    train_linear,
-)
+from elmokit.probes.linear import Features, LinearSettings, predict, train_linear
 
 
 def clusters(num_rows: int = 300, dim: int = 6, shift: float = 4.0) -> tuple[torch.Tensor, ...]:

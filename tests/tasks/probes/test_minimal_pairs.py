@@ -7,8 +7,8 @@ import pytest
 from strategies import assert_refused, make_tiny, tiny_config
 
 from elmokit import Elmo
-from elmokit.tasks.probes import minimal_pairs_probe, read_minimal_pairs
-from elmokit.tasks.probes.minimal_pairs import MinimalPair
+from elmokit.probes import minimal_pairs_probe, read_minimal_pairs
+from elmokit.probes.minimal_pairs import MinimalPair
 from elmokit.text.vocab import Vocab
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "dog", "dogs", "bark", "barks"]

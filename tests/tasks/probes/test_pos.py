@@ -8,11 +8,11 @@ import torch
 from strategies import assert_refused
 
 from elmokit import Elmo
-from elmokit.io.static_vectors import StaticVectors
+from elmokit.probes import LinearSettings, PosResult, pos_probe
+from elmokit.probes.layers import spread, token_layers
+from elmokit.probes.pos import most_frequent_tag_accuracy
 from elmokit.tasks.data import TaggedSentence
-from elmokit.tasks.probes import LinearSettings, PosResult, pos_probe
-from elmokit.tasks.probes.layers import spread, token_layers
-from elmokit.tasks.probes.pos import most_frequent_tag_accuracy
+from elmokit.vectors.static_vectors import StaticVectors
 
 WORDS = {"dog": "N", "cat": "N", "tree": "N", "runs": "V", "sees": "V", "a": "D", "the": "D"}
 

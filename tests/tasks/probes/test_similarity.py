@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from strategies import assert_refused
 
 from elmokit import Elmo
+from elmokit.probes import similarity_probe
+from elmokit.probes.similarity import pearson, spearman
 from elmokit.tasks.data import ScoredPair
-from elmokit.tasks.probes import similarity_probe
-from elmokit.tasks.probes.similarity import pearson, spearman
 
 TEXTS = ["a dog runs", "the cat sees a tree", "rain", "no one is here now", "a dog runs fast"]
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from strategies import assert_refused
 
 from elmokit import Elmo
-from elmokit.tasks.probes import read_wic, wic_probe
-from elmokit.tasks.probes.wic import best_threshold
+from elmokit.probes import read_wic, wic_probe
+from elmokit.probes.wic import best_threshold
 
 HEADER = "word\tsentence1\tsentence2\tsame\n"
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from ...errors import ConfigError, InputError, quoted
-from ...io.files import whole_file
-from ...io.output import output_path
-from ...io.sink import new_hdf5
+from ...files.files import whole_file
+from ...files.output import output_path
+from ...files.sink import new_hdf5
 from .bilm import ElmoBiLm, remove_sentence_boundaries
 from .ids import ELMoTokenCharactersIndexer, batch_to_ids
 

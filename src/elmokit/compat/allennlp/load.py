@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import FileError
-from ...io.catalogue.install import local_copy
-from ...io.official import read_official
+from ...formats.catalogue.install import local_copy
+from ...formats.official import read_official
 from ...model import Elmo as Model
 from ...model import Execution
 from ...nn import BiLm

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...data.sentences import split_sentences
 from ...errors import FormatError
 from ...text.reader import Reader
+from ...text.sentences import split_sentences
 from ..config import TaskConfig
 from ..data.held_out import one_side
 from ..embedding import TaskEmbedding

@@ -1,0 +1,216 @@
+"""The official pair: `options.json` and an HDF5 file of weights (bilm-tf, AllenNLP)."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+from torch import Tensor
+
+from ..config import ElmoConfig, EncoderConfig
+from ..errors import FileError, FormatError
+from ..files.files import (
+    check_readable,
+    check_space,
+    list_folder,
+    read_json,
+    read_words,
+    write_json,
+)
+from ..files.replace import check_whole
+from ..files.sink import new_hdf5
+from ..text.vocab import Vocab
+from .bilm_tf import config_from_options, official_name, options_from_config, rules, softmax_rules
+from .checkpoint import Checkpoint, expected_tensors
+from .names import to_ours, to_theirs
+
+WEIGHTS, SOFTMAX, TOKENS, OTHER = "weights", "softmax", "token embeddings", "other"
+
+_MAX_COMPRESSION = 1032
+"""No deflated byte holds more than this; it bounds the memory that a small file can ask for."""
+
+
+def hdf5_files(folder: Path, *suffixes: str) -> list[Path]:
+    """The files of a folder whose names end so."""
+    return [path for path in list_folder(folder) if path.suffix in suffixes]
+
+
+def kind_of_hdf5(path: Path) -> str:
+    """What an HDF5 file holds, by its content."""
+    with open_hdf5(path) as file, _read_errors(path):
+        names = set(file)  # by name alone: to ask for an item would follow a link
+    if "RNN_0" in names:
+        return WEIGHTS
+    if "softmax" in names:
+        return SOFTMAX
+    return TOKENS if "embedding" in names else OTHER
+
+
+def read_official(
+    options: Path,
+    weights: Path,
+    *,
+    vocab: Path | None = None,
+    softmax: Path | None = None,
+    token_embeddings: Path | None = None,
+) -> Checkpoint:
+    """The model of an official pair.
+
+    Args:
+        options: The `options.json`.
+        weights: The HDF5 file of weights.
+        vocab: Words, one a line: of the softmax, or of the cached token embeddings.
+        softmax: The HDF5 file of softmax weights.
+        token_embeddings: A cached table of token vectors to use instead of the characters; a
+            word outside of it gets the vector of `<UNK>`, as in bilm-tf.
+    """
+    for folder in {options.parent, weights.parent}:
+        check_whole(folder)
+    config = config_from_options(read_json(options), str(options))
+    words = _read_vocab(vocab) if vocab else None
+    table: dict[str, Tensor] = {}
+    for name, file_of_words in (
+        ("cached token embeddings", token_embeddings),
+        ("a softmax", softmax),
+    ):
+        if file_of_words is not None and words is None:
+            raise FileError(f"{file_of_words}: {name} cannot be used without the words (vocab=)")
+    if token_embeddings is not None and words is not None:
+        config, table = _read_token_table(config, token_embeddings, words)
+    with open_hdf5(weights) as file:
+        source = {official_name(name): data for name, data in _datasets(file, weights).items()}
+        expected = expected_tensors(config)
+        weight_rules = [rule for rule in rules(config) if rule.ours[0] not in table]
+        tensors = to_ours(weight_rules, source, expected, str(weights)) | table
+    checkpoint = Checkpoint(config=config, tensors=tensors, format="official HDF5 pair")
+    if token_embeddings is not None and words is not None:
+        checkpoint.format += " with cached token embeddings"
+        checkpoint.words = {word: i for i, word in enumerate(words)}
+    elif softmax is not None and words is not None:
+        with open_hdf5(softmax) as file:
+            add_softmax(checkpoint, _datasets(file, softmax), words, str(softmax))
+    return checkpoint
+
+
+def write_official(
+    checkpoint: Checkpoint, folder: Path, weights_name: str = "weights.hdf5"
+) -> None:
+    """Write `options.json` and the HDF5 weights (and the softmax, where there is one)."""
+    options = options_from_config(checkpoint.config, num_characters=262)
+    _write_hdf5(folder / weights_name, to_theirs(rules(checkpoint.config), checkpoint.tensors))
+    if checkpoint.vocab is not None:
+        softmax = to_theirs(softmax_rules(), checkpoint.tensors)
+        _write_hdf5(folder / "softmax_weights.hdf5", softmax)
+        write_vocab(folder / "vocab.txt", checkpoint.vocab)
+    write_json(folder / "options.json", options)
+
+
+def write_token_embeddings(path: Path, vectors: np.ndarray) -> None:
+    """Write a cached token-embedding file: one row of `vectors` a word of its vocabulary."""
+    with new_hdf5(path) as (file, _):
+        file["embedding"] = np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def add_softmax(
+    checkpoint: Checkpoint,
+    source: Mapping[str, h5py.Dataset | np.ndarray],
+    vocab: Vocab,
+    where: str,
+) -> None:
+    """Give `checkpoint` the softmax that is in `source`."""
+    checkpoint.config = replace(checkpoint.config, num_softmax_words=len(vocab))
+    expected = expected_tensors(checkpoint.config)
+    checkpoint.tensors |= to_ours(softmax_rules(), source, expected, where)
+    checkpoint.vocab = vocab
+
+
+def write_vocab(path: Path, vocab: Vocab) -> None:
+    """Write one word a line."""
+    path.write_text("".join(f"{word}\n" for word in vocab), encoding="utf-8", newline="\n")
+
+
+def _read_vocab(path: Path) -> Vocab:
+    return Vocab.read(read_words(path), str(path))
+
+
+def _read_token_table(
+    config: ElmoConfig, path: Path, words: Vocab
+) -> tuple[ElmoConfig, dict[str, Tensor]]:
+    """The configuration and the tensor of an encoder that is a cached table of words."""
+    encoder = EncoderConfig(
+        char_cnn=None, num_words=len(words), word_dim=config.lstm.projection_dim, projected=False
+    )
+    config = replace(config, encoder=encoder)
+    expected = expected_tensors(config)
+    table_rules = rules(config)[:1]
+    with open_hdf5(path) as file:
+        return config, to_ours(table_rules, _datasets(file, path), expected, str(path))
+
+
+@contextmanager
+def open_hdf5(path: Path) -> Iterator[h5py.File]:
+    """An HDF5 file to read; one that is missing or broken is an error that says so."""
+    check_readable(path)
+    try:
+        file = h5py.File(path, "r")
+    except OSError as e:
+        raise FormatError(
+            f"{path} is not a readable HDF5 file ({e!s:.120}); download it again"
+        ) from e
+    with file:
+        yield file
+
+
+def _datasets(file: h5py.File, path: Path) -> dict[str, h5py.Dataset]:
+    """All datasets of a file; links, and data that are not in the file, are refused."""
+    datasets: dict[str, h5py.Dataset] = {}
+    groups: list[tuple[str, h5py.Group]] = [("", file)]
+    seen: set[int] = set()
+    while groups:
+        prefix, group = groups.pop()
+        with _read_errors(path, prefix):
+            names = list(group)
+        for name in names:
+            full = f"{prefix}{name}"
+            with _read_errors(path, full):
+                if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                    raise FormatError(f"{path}: {full} is a link; the file must hold its weights")
+                item = group[name]
+                if isinstance(item, h5py.Dataset):
+                    _check_dataset(item, f"{path}: {full}")
+                    datasets[full] = item
+                elif (address := h5py.h5o.get_info(item.id).addr) not in seen:
+                    seen.add(address)  # groups can hold each other
+                    groups.append((f"{full}/", item))
+    return datasets
+
+
+def _check_dataset(item: h5py.Dataset, what: str) -> None:
+    """Refuse data that lie in other files, and sizes for which there are no data."""
+    if item.external or item.is_virtual:
+        raise FormatError(f"{what} points to another file; the file must hold its weights")
+    if item.shape is None or item.id.get_storage_size() * _MAX_COMPRESSION < item.nbytes:
+        raise FormatError(f"{what} has a shape, but no data; download the file again")
+
+
+@contextmanager
+def _read_errors(path: Path, name: str = "") -> Iterator[None]:
+    """Turn what h5py raises for damaged files, which is many things, into an error of ours."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as e:
+        raise FormatError(
+            f"{path}: {name or '/'} cannot be read ({e!s:.120}); download it again"
+        ) from e
+
+
+def _write_hdf5(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    check_space(path, sum(4 * tensor.numel() for tensor in tensors.values()))
+    with new_hdf5(path) as (file, sink):
+        for name, tensor in tensors.items():
+            file[name] = tensor.float().numpy()
+            sink.check()

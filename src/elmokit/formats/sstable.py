@@ -1,0 +1,173 @@
+"""The LevelDB-style sorted table in which a TensorFlow checkpoint keeps its index.
+
+A table is a row of blocks and a footer. Each block holds sorted entries whose keys leave out the
+prefix that they share with the key before, a list of restart points, and a checked trailer. The
+index block maps the last key of each data block to its place. But: no compressed blocks, no filter
+blocks, and no lookup by key, because a checkpoint's index is small enough to read whole.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..errors import FormatError
+from ..files.crc32c import masked_crc32c
+
+_MAGIC = 0xDB4775248B80FB57
+_FOOTER_BYTES = 48
+_HANDLES_BYTES = 40
+_TRAILER = struct.Struct("<BI")  # compression type, masked CRC of the block and that type
+_BLOCK_BYTES = 4096
+_RESTART_INTERVAL = 16
+
+_DAMAGED = "the file is damaged or truncated, download it again"
+
+
+def read_table(data: bytes, name: str) -> dict[bytes, bytes]:
+    """Every key and value of the table, in order; `name` is the file that errors mention."""
+    if len(data) < _FOOTER_BYTES or data[-8:] != _MAGIC.to_bytes(8, "little"):
+        raise FormatError(f"{name}: no table footer at the end of the file; {_DAMAGED}")
+    footer = data[-_FOOTER_BYTES:]
+    _, at = _read_handle(footer, 0, f"{name}: footer")
+    index_handle, _ = _read_handle(footer, at, f"{name}: footer")
+    index = _read_block(data, index_handle, f"{name}: index block")
+
+    table: dict[bytes, bytes] = {}
+    last_key: bytes | None = None
+    end = 0
+    for number, (_, value) in enumerate(_entries(index, f"{name}: index block")):
+        where = f"{name}: data block {number}"
+        (offset, size), _ = _read_handle(value, 0, where)
+        # Blocks that overlap would let a small file cost a quadratic amount of work.
+        if offset < end:
+            raise FormatError(f"{where}: overlaps the block before it; {_DAMAGED}")
+        end = offset + size
+        for key, content in _entries(_read_block(data, (offset, size), where), where):
+            if last_key is not None and key <= last_key:
+                raise FormatError(f"{where}: keys are not in order; {_DAMAGED}")
+            table[key] = content
+            last_key = key
+    return table
+
+
+def write_table(items: Mapping[bytes, bytes]) -> bytes:
+    """The table of these keys and values, uncompressed, as TensorFlow's own reader wants it."""
+    table = bytearray()
+    index: list[tuple[bytes, bytes]] = []
+    for group in _groups(items):
+        handle = _append_block(table, _encode_block(group, _RESTART_INTERVAL))
+        index.append((group[-1][0], handle))
+    handles = _append_block(table, _encode_block([], 1))  # the metaindex, which nobody fills
+    handles += _append_block(table, _encode_block(index, 1))
+    table += handles.ljust(_HANDLES_BYTES, b"\0") + _MAGIC.to_bytes(8, "little")
+    return bytes(table)
+
+
+def read_varint(data: bytes, at: int, where: str) -> tuple[int, int]:
+    """The unsigned 64-bit varint at `at`, and the place after it."""
+    value = 0
+    for place, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80 and value < 1 << 64:
+            return value, at + place + 1
+    raise FormatError(f"{where}: a number at byte {at} is cut off or too large; {_DAMAGED}")
+
+
+def write_varint(value: int) -> bytes:
+    """The shortest varint of an unsigned number."""
+    assert value >= 0
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _read_handle(data: bytes, at: int, where: str) -> tuple[tuple[int, int], int]:
+    offset, at = read_varint(data, at, where)
+    size, at = read_varint(data, at, where)
+    return (offset, size), at
+
+
+def _read_block(data: bytes, handle: tuple[int, int], where: str) -> bytes:
+    """The contents of one block, checked against its trailer."""
+    offset, size = handle
+    if offset + size + _TRAILER.size > len(data) - _FOOTER_BYTES:
+        raise FormatError(
+            f"{where}: needs bytes {offset} to {offset + size} of a file of {len(data)}; {_DAMAGED}"
+        )
+    compression, crc = _TRAILER.unpack_from(data, offset + size)
+    if masked_crc32c(data[offset : offset + size + 1]) != crc:
+        raise FormatError(f"{where}: wrong checksum; {_DAMAGED}")
+    if compression != 0:
+        raise FormatError(
+            f"{where}: compression type {compression} is not supported; "
+            "save the checkpoint again with TensorFlow's Saver, which does not compress"
+        )
+    return data[offset : offset + size]
+
+
+def _entries(block: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of a block; the restart points serve searches only and are skipped."""
+    num_restarts = int.from_bytes(block[-4:], "little")
+    end = len(block) - 4 * (num_restarts + 1)
+    if end < 0:
+        raise FormatError(f"{where}: {num_restarts} restart points do not fit in it; {_DAMAGED}")
+    # Writers spell out every 16th key, so honest keys cannot outgrow the block by more than that.
+    budget = _RESTART_INTERVAL * len(block)
+    key, at = b"", 0
+    while at < end:
+        shared, at = read_varint(block, at, where)
+        unshared, at = read_varint(block, at, where)
+        size, at = read_varint(block, at, where)
+        budget -= shared + unshared
+        if shared > len(key) or at + unshared + size > end or budget < 0:
+            raise FormatError(f"{where}: an entry before byte {at} has a wrong size; {_DAMAGED}")
+        key = key[:shared] + block[at : at + unshared]
+        at += unshared
+        yield key, block[at : at + size]
+        at += size
+
+
+def _groups(items: Mapping[bytes, bytes]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """The sorted entries, cut where about a block's worth has gathered."""
+    group: list[tuple[bytes, bytes]] = []
+    num_bytes = 0
+    for key in sorted(items):
+        group.append((key, items[key]))
+        num_bytes += len(key) + len(items[key])
+        if num_bytes >= _BLOCK_BYTES:
+            yield group
+            group, num_bytes = [], 0
+    if group:
+        yield group
+
+
+def _encode_block(entries: Iterable[tuple[bytes, bytes]], restart_interval: int) -> bytes:
+    block = bytearray()
+    restarts: list[int] = []
+    previous = b""
+    for number, (key, value) in enumerate(entries):
+        if number % restart_interval == 0:
+            restarts.append(len(block))
+            previous = b""
+        shared = _common_prefix(previous, key)
+        block += write_varint(shared) + write_varint(len(key) - shared) + write_varint(len(value))
+        block += key[shared:] + value
+        previous = key
+    restarts = restarts or [0]  # readers expect at least one
+    return bytes(block) + struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
+
+
+def _append_block(table: bytearray, block: bytes) -> bytes:
+    """Append the block and its trailer; returns the handle that finds it again."""
+    handle = write_varint(len(table)) + write_varint(len(block))
+    table += block + _TRAILER.pack(0, masked_crc32c(block + b"\0"))
+    return handle
+
+
+def _common_prefix(left: bytes, right: bytes) -> int:
+    for place, (one, other) in enumerate(zip(left, right, strict=False)):
+        if one != other:
+            return place
+    return min(len(left), len(right))

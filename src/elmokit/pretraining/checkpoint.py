@@ -1,0 +1,196 @@
+"""Checkpoints of a run: each whole or not there, the last two kept.
+
+RUN/checkpoints/step-00001000/
+    state.safetensors    weights, optimiser, LSTM states of the lanes
+    state.json           progress, and the size of the other file
+"""
+
+import json
+import logging
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..errors import FileError, FormatError
+from ..files.files import is_there, read_json
+from ..files.replace import whole_folder
+from ..files.tensor_file import load_tensors, open_tensors, save_tensors
+from .progress import Progress
+
+log = logging.getLogger(__name__)
+
+KEPT = 2
+_NAME = re.compile(r"step-(\d{8,})")
+_Read = TypeVar("_Read")
+
+
+class State(NamedTuple):
+    """A run at rest."""
+
+    progress: Progress
+    tensors: dict[str, Tensor]
+
+
+def save_state(folder: Path, state: State) -> None:
+    """Write a checkpoint into `folder`, and remove all but the newest that are whole."""
+    path = folder / _name(state.progress.step)
+    with whole_folder(path) as temporary:
+        weights = temporary / "state.safetensors"
+        save_tensors(weights, state.tensors)
+        values = {"bytes": weights.stat().st_size, "progress": state.progress.to_dict()}
+        (temporary / "state.json").write_text(json.dumps(values), encoding="utf-8")
+        for file in temporary.iterdir():
+            _to_disk(file)
+    _to_disk(folder)
+    paths = checkpoints(folder)
+    whole = [path for path in paths if _is_whole(path)]
+    for old in paths[: paths.index(whole[-KEPT])] if len(whole) >= KEPT else ():
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def load_state(folder: Path) -> State | None:
+    """The newest checkpoint; None if there is none.
+
+    A damaged one is passed over, with a warning, for the one before it. One that cannot be opened,
+    or that a newer elmokit wrote, is an error: it may hold more than any other.
+
+    Raises:
+        FileError: A checkpoint cannot be opened.
+        FormatError: There are checkpoints, and all of them are damaged.
+    """
+    return _newest(folder, _read)
+
+
+def newest_progress(folder: Path) -> Progress | None:
+    """The progress of the checkpoint that `load_state` would load; it raises the same errors."""
+    return _newest(folder, _read_progress)
+
+
+def _newest(folder: Path, read: Callable[[Path], _Read]) -> _Read | None:
+    problems: list[FormatError] = []
+    for path in reversed(checkpoints(folder)):
+        try:
+            found = read(path)
+        except FormatError as e:
+            problems.append(e)
+            continue
+        except FileError:
+            raise
+        except OSError as e:
+            raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+        if problems:
+            log.warning("%s; going back to %s", problems[0], path.name)
+        return found
+    if problems:
+        raise FormatError(
+            f"{problems[0]}, and there is no other checkpoint to resume from; restore it from a "
+            "copy, or start again in a new folder"
+        )
+    return None
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's memory as named tensors."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"optimizer.{i}.{name}": value.detach().cpu()
+        for i, values in state.items()
+        for name, value in values.items()
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put the tensors of `optimizer_tensors` back.
+
+    Raises:
+        ValueError: A tensor does not have the shape of its parameter. torch does not check that,
+            and a fused step would write past the end of the tensor.
+    """
+    state = optimizer.state_dict()
+    state["state"] = {}
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for key, value in tensors.items():
+        if key.startswith("optimizer."):
+            _, i, name = key.split(".")
+            shape = parameters[int(i)].shape if int(i) < len(parameters) else None
+            if shape is None or value.shape != (() if name == "step" else shape):
+                raise ValueError(f"{key} has shape {tuple(value.shape)}")
+            state["state"].setdefault(int(i), {})[name] = value
+    optimizer.load_state_dict(state)
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """All checkpoints, whole or not, from the oldest to the newest."""
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+    except OSError as e:
+        raise FileError(f"{folder} cannot be read: {e.strerror or e}") from e
+    steps = sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+    return [folder / _name(step) for step in steps]
+
+
+def _name(step: int) -> str:
+    return f"step-{step:08d}"
+
+
+def _read(path: Path) -> State:
+    progress = _read_progress(path)
+    return State(progress, load_tensors(path / "state.safetensors", advice=""))
+
+
+def _read_progress(path: Path) -> Progress:
+    """The progress of a checkpoint whose files are all there and as long as they should be."""
+    facts, weights = path / "state.json", path / "state.safetensors"
+    for file in (facts, weights):
+        if not is_there(file):
+            raise FormatError(f"{path} is incomplete: {file.name} is missing")
+    try:
+        values = read_json(facts)
+        expected, progress = values["bytes"], dict(values["progress"])
+    except FormatError:
+        raise
+    except (ValueError, TypeError, KeyError) as e:
+        raise FormatError(f"{facts} is damaged ({e})") from e
+    size = weights.stat().st_size
+    if size != expected:
+        raise FormatError(f"{path} is torn: state.safetensors has {size} of {expected} bytes")
+    try:
+        found = Progress.from_dict(progress)
+    except FileError as e:
+        raise FileError(f"{path}: {e}") from e
+    except ValueError as e:
+        raise FormatError(f"{facts} is damaged ({e})") from e
+    if path.name != _name(found.step):
+        raise FormatError(f"{facts} is damaged (step={found.step})")
+    with open_tensors(weights, advice=""):
+        return found  # its header can be read
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        _read_progress(path)
+    except (FormatError, OSError):
+        return False
+    return True
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until the disk has it: a rename must not be there before what it names."""
+    try:
+        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    except PermissionError:
+        if path.is_dir():
+            return  # Windows opens no folders, and keeps their entries without being asked
+        raise
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

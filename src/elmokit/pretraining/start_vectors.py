@@ -1,0 +1,200 @@
+"""A better start than random weights: static word vectors.
+
+The softmax starts from the vectors of its words, and the token encoder θx is fitted to them by
+regression before the biLM learns. Words without a vector keep their random rows; everything stays
+trainable.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..corpus.corpus import SPECIAL_WORDS, Corpus
+from ..errors import InputError
+from ..model import Elmo
+from ..vectors.static_vectors import StaticVectors, read_static_vectors
+from .kiwi_vectors import kiwi_vectors
+from .objective import BatchReader, Objective
+
+KIWI = "kiwi"
+"""The name of the vectors inside Kiwi's own language model."""
+
+NOISE = 0.3
+"""How much of a random row stays in a row of the softmax: words may share a vector."""
+
+FIT_RATE, FIT_WORDS, FIT_COOLDOWN = 4e-3, 512, 0.3
+"""Rate of AdamW, words per step, and the last share of the steps, in which the rate falls to 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartVectors:
+    """Static vectors for the words of a corpus, in the width of its model.
+
+    Attributes:
+        source: Where they come from: a file, or `kiwi`.
+        words: Ids of the corpus's words that have a vector, rising.
+        targets: Their vectors, (N, P), with a mean of 0 and a variance of 1.
+        coverage: Share of the vocabulary that has a vector.
+    """
+
+    source: str
+    words: NDArray[np.int64]
+    targets: NDArray[np.float32]
+    coverage: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VectorFacts:
+    """What a run records about its start.
+
+    Attributes:
+        source: Where the vectors come from.
+        coverage: Share of the vocabulary that has a vector.
+        steps: Steps of the regression.
+        error: Squared error of the fitted token encoder, as a share of the variance.
+    """
+
+    source: str
+    coverage: float
+    steps: int
+    error: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def read_start_vectors(
+    source: str | Path,
+    corpus: Corpus,
+    width: int,
+    seed: int,
+    on_share: Callable[[float], None] | None = None,
+) -> StartVectors:
+    """The vectors of a GloVe, word2vec or fastText file, or those of `kiwi`, for a corpus.
+
+    Args:
+        source: The file, or `kiwi`.
+        corpus: Whose words.
+        width: P, the width of the softmax.
+        seed: Decides the rotation.
+        on_share: Gets the share of the work that is done where it takes a minute.
+    """
+    is_kiwi = source == KIWI
+    static = kiwi_vectors(on_share) if is_kiwi else read_static_vectors(source, corpus.words)
+    rows = np.array([_row(static, word) for word in corpus.words], np.int64)
+    rows[: len(SPECIAL_WORDS)] = -1
+    words, size = np.flatnonzero(rows >= 0), len(corpus.vocab)
+    in_vocab = int((words < size).sum())
+    if not in_vocab:
+        raise InputError(
+            f"{source} has no vector for any word in the vocabulary of {corpus.folder}"
+        )
+    targets = rotate(static.matrix[rows[words]], width, seed)
+    coverage = in_vocab / (size - len(SPECIAL_WORDS))
+    return StartVectors(str(source), words, targets, coverage)
+
+
+def _row(static: StaticVectors, word: str) -> int:
+    """The row of a word that has a vector; -1 for any other."""
+    row = static.row(word)
+    return row if row is not None and static.matrix[row].any() else -1
+
+
+def rotate(matrix: NDArray[np.float32], width: int, seed: int) -> NDArray[np.float32]:
+    """Vectors of a mean of 0 and a variance of 1 in another width, at random but for their angles.
+
+    Wider vectors lose their weakest principal components; narrower ones keep all their angles.
+    """
+    centred = matrix - matrix.mean(axis=0)
+    if centred.shape[1] > width:
+        _, components = np.linalg.eigh(centred.T @ centred)
+        centred = centred @ components[:, -width:]
+    generator = np.random.default_rng(seed)
+    rotation, _ = np.linalg.qr(generator.normal(size=(width, width)))
+    rotated = centred @ rotation[: centred.shape[1]]
+    scaled: NDArray[np.float32] = (rotated / max(float(rotated.std()), 1e-12)).astype(np.float32)
+    return scaled
+
+
+def start_from_vectors(
+    elmo: Elmo,
+    vectors: StartVectors,
+    corpus: Corpus,
+    reader: BatchReader,
+    *,
+    steps: int,
+    seed: int,
+    on_share: Callable[[float], None] | None = None,
+) -> VectorFacts:
+    """Put the vectors into a new model's softmax, and teach them to its token encoder.
+
+    Args:
+        elmo: A model with random weights.
+        vectors: The vectors of its words.
+        corpus: Its corpus.
+        reader: Word ids of the corpus to what the encoder reads, on the model's device.
+        steps: Steps of the regression.
+        seed: Decides which words each step sees.
+        on_share: Gets the share of the steps that are done.
+    """
+    assert elmo.softmax is not None
+    _fill_softmax(elmo.softmax.weight, vectors, len(corpus.vocab))
+    objective = Objective(elmo.bilm, elmo.softmax).to(reader.device)
+    error = _fit_encoder(objective, vectors, corpus.counts, reader, steps, seed, on_share)
+    return VectorFacts(source=vectors.source, coverage=vectors.coverage, steps=steps, error=error)
+
+
+@torch.no_grad()
+def _fill_softmax(weight: Tensor, vectors: StartVectors, vocab_size: int) -> None:
+    """Rows of norm 1 from the vectors, with a little of the random rows."""
+    inside = vectors.words < vocab_size
+    targets = torch.from_numpy(vectors.targets[inside])
+    rows = torch.from_numpy(vectors.words[inside])
+    norms = targets.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    weight[rows] = (targets / norms).to(weight) + NOISE * weight[rows]
+
+
+def _fit_encoder(
+    objective: Objective,
+    vectors: StartVectors,
+    counts: NDArray[np.int64],
+    reader: BatchReader,
+    steps: int,
+    seed: int,
+    on_share: Callable[[float], None] | None,
+) -> float:
+    """Regress the vectors on the words' characters; the mean error of the last tenth of the steps.
+
+    Words are drawn by the square root of their counts: frequent ones matter most, and there are
+    many rare ones.
+    """
+    generator = np.random.default_rng([seed, 1])
+    chances = np.cumsum(np.sqrt(counts[vectors.words] + 1.0))
+    parameters = list(objective.bilm.encoder.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=FIT_RATE, weight_decay=0.0)
+    last: list[float] = []
+    for step in range(steps):
+        left = (steps - step) / max(1.0, FIT_COOLDOWN * steps)
+        for group in optimizer.param_groups:
+            group["lr"] = FIT_RATE * min(1.0, left)
+        drawn = np.searchsorted(chances, generator.random(FIT_WORDS) * chances[-1])
+        drawn = np.unique(drawn.clip(max=len(vectors.words) - 1))
+        targets = torch.from_numpy(vectors.targets[drawn]).to(reader.device)
+        x = objective.encode(reader.token_ids(vectors.words[drawn]))
+        loss = (x - targets).square().mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        error = loss.item()
+        if step >= 0.9 * steps:
+            last.append(error)
+        if on_share is not None:
+            on_share((step + 1) / steps)
+    return sum(last) / max(1, len(last))

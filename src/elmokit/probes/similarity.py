@@ -1,0 +1,112 @@
+"""How well the cosine of pooled sentence vectors agrees with people's scores, layer by layer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..model import Elmo
+from ..pooling import Pooling, normalise, poolers
+from ..tasks.data.examples import ScoredPair
+from .layers import layer_names, stream_layers, with_average
+from .tables import format_table
+
+Scores: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityResult:
+    """Correlations of cosine and gold score.
+
+    Attributes:
+        pearson: Pearson's r of each layer, `0`, `1`, …, `average`; None where all are equal.
+        spearman: Spearman's ρ, likewise.
+        pooling: How the tokens of a sentence became one vector.
+        num_pairs: Pairs of sentences.
+    """
+
+    pearson: dict[str, float | None]
+    spearman: dict[str, float | None]
+    pooling: tuple[str, ...]
+    num_pairs: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON holds it."""
+        return {
+            "pearson": self.pearson,
+            "spearman": self.spearman,
+            "pooling": list(self.pooling),
+            "pairs": self.num_pairs,
+        }
+
+    def __str__(self) -> str:
+        rows = [
+            (name, _shown(value), _shown(self.spearman[name]))
+            for name, value in self.pearson.items()
+        ]
+        return (
+            f"{format_table(['layer', 'Pearson', 'Spearman'], rows)}\n"
+            f"correlations x 100; {self.num_pairs:,} pairs, pooling {' + '.join(self.pooling)}"
+        )
+
+
+def similarity_probe(
+    elmo: Elmo, pairs: Sequence[ScoredPair], *, pooling: Pooling | Sequence[Pooling] = "mean"
+) -> SimilarityResult:
+    """The correlation of each layer's cosines with the gold scores; nothing is trained.
+
+    Args:
+        elmo: The model.
+        pairs: Sentences, two by two, with their scores.
+        pooling: How a sentence becomes a vector, as in `Elmo.encode`.
+    """
+    pools = poolers(pooling)
+    if len(pairs) < 2:
+        raise InputError(f"{len(pairs)} pairs of sentences: a correlation takes two or more")
+    for number, pair in enumerate(pairs, 1):
+        if not pair.first or not pair.second:
+            raise InputError(f"pair {number} has a sentence without words: nothing to compare")
+    sentences = list(chain.from_iterable((pair.first, pair.second) for pair in pairs))
+    # Pooled sentence by sentence: the vectors of all tokens are never in memory together.
+    pooled = [
+        np.concatenate([pool(layers) for pool in pools], axis=-1)
+        for layers in map(with_average, stream_layers(elmo, sentences))
+    ]
+    vectors = normalise(np.stack(pooled, axis=1))  # layer, sentence, value
+    cosines = (vectors[:, 0::2] * vectors[:, 1::2]).sum(axis=-1).astype(np.float64)
+    gold = np.array([pair.score for pair in pairs], np.float64)
+    names = layer_names(elmo.num_layers)
+    return SimilarityResult(
+        pearson={n: pearson(row, gold) for n, row in zip(names, cosines, strict=True)},
+        spearman={n: spearman(row, gold) for n, row in zip(names, cosines, strict=True)},
+        pooling=(pooling,) if isinstance(pooling, str) else tuple(pooling),
+        num_pairs=len(pairs),
+    )
+
+
+def pearson(a: Scores, b: Scores) -> float | None:
+    """The linear correlation of two series; None if one of them never changes."""
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
+        return None
+    x, y = (v - v.mean() for v in (a, b))
+    return float((x @ y) / np.sqrt((x @ x) * (y @ y)))
+
+
+def spearman(a: Scores, b: Scores) -> float | None:
+    """The correlation of the ranks; equal values share the mean of theirs."""
+    return pearson(_ranks(a), _ranks(b))
+
+
+def _ranks(values: Scores) -> Scores:
+    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = counts.cumsum()
+    shared: Scores = ends - (counts - 1) / 2
+    return shared[group]
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"
