@@ -37,7 +37,8 @@ EXPORT int64_t elmokit_vectors_together(int isa) { return isa == AVX512 ? 4 : 2;
 #define CHOOSE(isa, call, ...) (void)isa, call##_portable(__VA_ARGS__)
 #endif
 
-EXPORT int64_t elmokit_lstm_scratch_size(const lstm_layer *layer, const lstm_job *job) {
+EXPORT int64_t elmokit_lstm_scratch_size(int isa, const lstm_layer *layer, const lstm_job *job) {
+    (void)isa; /* every function names it */
     return lstm_scratch_size(layer, job);
 }
 
@@ -57,11 +58,6 @@ EXPORT void elmokit_highway(int isa, int64_t num_rows, int64_t dim, const float 
 
 EXPORT void elmokit_activate(int isa, int64_t n, int is_tanh, float *x) {
     CHOOSE(isa, activate, n, is_tanh, x);
-}
-
-EXPORT void elmokit_char_cnn(int isa, const char_filters *filters, const int64_t *characters,
-                             int64_t num_words, const int64_t *lengths, float *out) {
-    CHOOSE(isa, char_cnn, filters, characters, num_words, lengths, out);
 }
 
 EXPORT void elmokit_layer_forward(int isa, const layer_training *run, int64_t first, int64_t end) {

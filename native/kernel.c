@@ -103,6 +103,33 @@ INLINE vec hidden(vec o, vec c) {
     return (one - ec) / ((one + exp28(-o)) * (one + ec));
 }
 
+/* The same cell with what its backward pass needs: what enters as sums leaves as activations. */
+INLINE void activate_gates(vec z[GATES], vec before, float clip, vec *raw, vec *m) {
+    const vec one = all(1.0f);
+    vec ei = one + exp28(-z[0]), ef = one + exp28(-z[1]), eg = exp28(-2.0f * z[2]);
+    vec eo = one + exp28(-z[3]), tg = one + eg, all_three = one / (ei * ef * tg);
+    z[0] = all_three * ef * tg;
+    z[1] = all_three * ei * tg;
+    z[2] = (one - eg) * (all_three * ei * ef);
+    *raw = z[1] * before + z[0] * z[2];
+    vec ec = exp28(-2.0f * (clip > 0 ? clamp(*raw, clip) : *raw)), tc = one + ec;
+    vec both = one / (eo * tc);
+    z[3] = both * tc;
+    *m = (one - ec) * both;
+}
+
+/* The same for a gated recurrent unit, whose cell is its output: r, z, and n = tanh(z[2] + r z[3]),
+ * where z[2] is what the input gives and z[3] what the state gives, which stays as it is. */
+INLINE void activate_gru(vec z[GATES], vec before, vec *h) {
+    const vec one = all(1.0f);
+    vec er = one + exp28(-z[0]), ez = one + exp28(-z[1]), both = one / (er * ez);
+    z[0] = both * ez;
+    z[1] = both * er;
+    vec en = exp28(-2.0f * (z[2] + z[0] * z[3]));
+    z[2] = (one - en) / (one + en);
+    *h = z[2] + z[1] * (before - z[2]);
+}
+
 /* acc[r] += a[r, i] * w[i] for one i, where a[r, i] is a[r * row + i * column] and w is
  * [k][num_vectors * VL]. */
 INLINE void multiply_one(int mr, int num_vectors, vec acc[MR][NV], const float *a, int64_t row,
@@ -381,29 +408,6 @@ void SUFFIX(lstm_run)(const lstm_layer *layer, const lstm_job *job) {
             step(layer, job, gates + done * GATES * layer->dim, NULL, n, m, job->out + row * width);
             done += n;
             row += job->counts[s];
-        }
-    }
-}
-
-/* Per word and filter: the maximum over places of the sum of character responses, which is what
- * convolution and max-pooling give. Windows that lie wholly in the padding are all alike, so one
- * of them is enough. */
-void SUFFIX(char_cnn)(const char_filters *filters, const int64_t *characters, int64_t num_words,
-                      const int64_t *lengths, float *out) {
-    for (int64_t word = 0; word < num_words; word++) {
-        const int64_t *ids = characters + word * filters->max_characters;
-        int64_t last = filters->max_characters - filters->width;
-        int64_t num_places = (lengths[word] < last ? lengths[word] : last) + 1;
-        for (int64_t f = 0; f < filters->num_padded; f += VL) {
-            vec best = all(-__builtin_inff());
-            for (int64_t p = 0; p < num_places; p++) {
-                vec sum = load(filters->bias + f);
-                for (int64_t k = 0; k < filters->width; k++)
-                    sum += load(filters->table +
-                                (k * filters->num_characters + ids[p + k]) * filters->num_padded + f);
-                best = most(best, sum);
-            }
-            store_some(out + word * filters->stride + f, best, filters->num_filters - f);
         }
     }
 }

@@ -46,39 +46,34 @@ static inline int64_t lstm_scratch_size(const lstm_layer *layer, const lstm_job 
     return sentences * layer->dim + products;
 }
 
-/* The character responses of the filters of one width. */
+/* One layer of one direction in training, over packed rows: step t takes counts[t] of the sentences,
+ * the first ones, never more than the step before. Its dim is padded to whole panels, its output to
+ * whole vectors. Forward and backward fill the same buffers, of which a call works on some
+ * sentences. A layer of gated recurrent units has no projection and no clip, and c is h. */
 typedef struct {
-    int64_t width, num_filters, num_padded, num_characters, max_characters, stride;
-    const float *table; /* [width][num_characters][num_padded] */
-    const float *bias;  /* [num_padded] */
-} char_filters;
-
-/* One layer of one direction in training. Its dim is padded to whole panels, its output to whole
- * vectors. Forward and backward fill the same buffers, of which a call works on some rows. A layer
- * of gated recurrent units has no projection and no clip, and c is h. */
-typedef struct {
-    int64_t num_steps, num_rows, dim, output_dim;
+    int64_t num_steps, num_sentences, dim, output_dim;
+    const int64_t *counts;        /* [steps] */
     const float *recurrent;       /* as in lstm_layer */
     const float *projection;      /* as in lstm_layer; null: no projection */
     const float *recurrent_back;  /* from gates to output, [K blocks][panels][depth][panel] */
     const float *projection_back; /* from output to dim, [dim / panel][output_dim][panel] */
     float cell_clip, proj_clip;   /* 0: none */
-    float *gates; /* [steps][rows][dim / VL][4][VL]: input products, activations, gradients */
-    float *c;     /* [1 + steps][rows][dim]: the cells before they are clipped, but the first */
-    float *m;     /* [steps][rows][dim]: σ(o) tanh(c) */
-    float *raw;   /* [steps][rows][output_dim]: outputs before they are clipped; null: no clip */
-    float *h;     /* [1 + steps][rows][output_dim]; with no projection, m is h + one step */
+    float *gates; /* [rows][dim / VL][4][VL]: input products, activations, gradients */
+    float *c;     /* [sentences + rows][dim]: where they start, then cells before they are clipped */
+    float *m;     /* [rows][dim]: σ(o) tanh(c) */
+    float *raw;   /* [rows][output_dim]: outputs before they are clipped; null: no clip */
+    float *h;     /* [sentences + rows][output_dim]; with no projection, m is h + sentences */
     int64_t is_gru;
 } layer_training;
 
-/* What else the backward pass of some rows needs. */
+/* What else the backward pass of some sentences needs. */
 typedef struct {
-    float *grad_h;    /* [steps][rows][output_dim]: dL/dh from outside; then dL/d(unclipped h) */
-    float *grad_c;    /* [rows][dim], zeros */
+    float *grad_h;    /* [rows][output_dim]: dL/dh from outside; then dL/d(unclipped h) */
+    float *grad_c;    /* [sentences][dim]: dL/dc after the last step; it moves backwards */
     float *grad_bias; /* [dim / VL][4][VL], zeros */
 } layer_gradients;
 
-/* The filters of one width in training; the words' characters are numbered as in the table. */
+/* The filters of one width; the words' characters are numbered as in the table. */
 typedef struct {
     int64_t width, num_filters, num_characters, max_characters, stride;
     const float *table; /* [width][num_characters][num_filters] */
@@ -126,7 +121,6 @@ typedef struct {
     void linear_##isa(const linear_layer *, const float *, int64_t, int64_t, int64_t, float *);   \
     void highway_##isa(int64_t, int64_t, const float *, float *);                                 \
     void activate_##isa(int64_t, int, float *);                                                   \
-    void char_cnn_##isa(const char_filters *, const int64_t *, int64_t, const int64_t *, float *); \
     void layer_forward_##isa(const layer_training *, int64_t, int64_t);                           \
     void layer_backward_##isa(const layer_training *, const layer_gradients *, int64_t, int64_t); \
     void filters_forward_##isa(const filter_bank *, const int32_t *, int64_t, const int64_t *,    \

@@ -15,7 +15,6 @@ void SUFFIX(lstm_run)(const lstm_layer *, const lstm_job *);
 void SUFFIX(linear)(const linear_layer *, const float *, int64_t, int64_t, int64_t, float *);
 void SUFFIX(highway)(int64_t, int64_t, const float *, float *);
 void SUFFIX(activate)(int64_t, int, float *);
-void SUFFIX(char_cnn)(const char_filters *, const int64_t *, int64_t, const int64_t *, float *);
 void SUFFIX(layer_forward)(const layer_training *, int64_t, int64_t);
 void SUFFIX(layer_backward)(const layer_training *, const layer_gradients *, int64_t, int64_t);
 void SUFFIX(filters_forward)(const filter_bank *, const int32_t *, int64_t, const int64_t *,
@@ -208,34 +207,6 @@ static void test_lstm(void) {
     free(out); free(hd); free(cd); free(od); free(m);
 }
 
-static void test_char_cnn(void) {
-    int64_t width = 1 + below(7), filters = 1 + below(70), characters = 2 + below(60), limit = 7 + below(44);
-    int64_t words = 1 + below(9), padded = (filters + VL - 1) / VL * VL, stride = filters + below(5);
-    float *table = floats(width * characters * padded, 1), *bias = floats(padded, 1);
-    float *out = floats(words * stride, 0);
-    int64_t *ids = malloc((size_t)(words * limit) * sizeof(int64_t));
-    int64_t *lengths = malloc((size_t)words * sizeof(int64_t));
-    double *want = calloc((size_t)(words * stride), sizeof(double));
-    for (int64_t w = 0; w < words; w++) {
-        lengths[w] = below(limit);
-        for (int64_t i = 0; i < limit; i++) ids[w * limit + i] = i < lengths[w] ? below(characters) : 0;
-        for (int64_t f = 0; f < filters; f++) {
-            double best = -INFINITY;
-            for (int64_t at = 0; at + width <= limit; at++) {
-                double sum = bias[f];
-                for (int64_t k = 0; k < width; k++)
-                    sum += table[(k * characters + ids[w * limit + at + k]) * padded + f];
-                best = fmax(best, sum);
-            }
-            want[w * stride + f] = best;
-        }
-    }
-    char_filters bank = {width, filters, padded, characters, limit, stride, table, bias};
-    SUFFIX(char_cnn)(&bank, ids, words, lengths, out);
-    check("char cnn", out, want, words * stride);
-    free(table); free(bias); free(out); free(ids); free(lengths); free(want);
-}
-
 static void test_linear(void) {
     int64_t input = 1 + below(1200), output = NV * VL * (1 + below(5)), rows = 1 + below(80);
     float *w = floats(output * input, 0.1), *bias = floats(output, 1), *x = floats(rows * input, 1);
@@ -280,7 +251,7 @@ static void test_highway(void) {
 }
 
 /* A layer in training: weights as nn.ProjectedLstm has them, [gate][unit][input] and
- * [output][unit], and input products [steps][rows][gate][unit]. */
+ * [output][unit], and input products [rows][gate][unit]. */
 typedef struct {
     layer_training run;
     const float *recurrent, *projection, *weight; /* the loss is the sum of weight * h */
@@ -297,14 +268,14 @@ static double near(training_case *t, double x, double limit) {
  * clipped. */
 static double training_loss(training_case *t, const double *z, const double *extra, int64_t first,
                             int64_t end) {
-    const int64_t dim = t->run.dim, width = t->run.output_dim, rows = t->run.num_rows;
+    const int64_t dim = t->run.dim, width = t->run.output_dim, *counts = t->run.counts;
     double loss = 0, *m = malloc((size_t)dim * sizeof(double));
     t->nearest = INFINITY;
     for (int64_t b = first; b < end; b++) {
         double *h = t->h + b * width, *c = t->c + b * dim;
         for (int64_t i = 0; i < width; i++) h[i] = t->run.h[b * width + i];
         for (int64_t u = 0; u < dim; u++) c[u] = t->run.c[b * dim + u];
-        for (int64_t row = b; row < t->run.num_steps * rows; row += rows) {
+        for (int64_t s = 0, row = b; s < t->run.num_steps && b < counts[s]; row += counts[s++]) {
             for (int64_t u = 0; u < dim; u++) {
                 double sum[GATES];
                 for (int64_t q = 0; q < GATES; q++) {
@@ -335,7 +306,8 @@ static double training_loss(training_case *t, const double *z, const double *ext
 
 /* dL/dx by central differences; x is one of the numbers of a row behind z or extra. */
 static double slope(training_case *t, const double *z, const double *extra, int64_t row, double *x) {
-    const int64_t b = row % t->run.num_rows;
+    int64_t b = row;
+    for (const int64_t *count = t->run.counts; b >= *count; count++) b -= *count;
     const double e = 1e-6, keep = *x;
     *x = keep + e;
     double up = training_loss(t, z, extra, b, b + 1);
@@ -371,7 +343,9 @@ static void run_parts(training_part *parts, int64_t number, int is_backward) {
 /* The gradients that the kernel left against slopes at some places of each kind. */
 static void check_slopes(training_case *t, double *z, double *extra, const float *grad_h) {
     enum { PLACES = 6 };
-    const int64_t dim = t->run.dim, n = t->run.num_steps * t->run.num_rows, width = t->run.output_dim;
+    const int64_t dim = t->run.dim, width = t->run.output_dim;
+    int64_t n = 0;
+    for (int64_t s = 0; s < t->run.num_steps; s++) n += t->run.counts[s];
     float got[PLACES];
     double want[PLACES];
     for (int64_t i = 0; i < PLACES; i++) {
@@ -395,7 +369,10 @@ static void test_training(void) {
     int has_clip = has_projection && below(2);
     if (!has_projection) width = dim;
     if (below(40) == 0) dim = has_projection ? K_BLOCK + NV * VL : dim;
-    int64_t rows = 1 + below(below(4) ? 5 : 15), n = steps * rows, num_parts = 1 + below(MAX_THREADS);
+    int64_t rows = 1 + below(below(4) ? 5 : 15), n = 0, num_parts = 1 + below(MAX_THREADS);
+    int64_t counts[4];
+    for (int64_t s = 0; s < steps; n += counts[s++])
+        counts[s] = s ? 1 + below(counts[s - 1]) : rows;
     float *w = floats(GATES * dim * width, 0.2), *p = floats(width * dim, 0.2);
     float *wb = blocked_weights(w, dim, width), *wr = blocked_rows(w, dim, width);
     float *pb = packed(p, width, dim);
@@ -406,7 +383,7 @@ static void test_training(void) {
     for (int64_t u = 0; u < dim; u++)
         for (int64_t k = 0; k < width; k++)
             pp[u / (NV * VL) * (NV * VL) * width + k * NV * VL + u % (NV * VL)] = p[k * dim + u];
-    float *c = floats((1 + steps) * rows * dim, 0.6), *h = floats((1 + steps) * rows * width, 0.5);
+    float *c = floats((rows + n) * dim, 0.6), *h = floats((rows + n) * width, 0.5);
     float *m = floats(n * dim, 0), *raw = floats(n * width, 0), *gates = floats(n * GATES * dim, 2);
     float *weight = floats(n * width, 1), *grad_h = floats(n * width, 0);
     float *grad_c = floats(rows * dim, 0), *grad_bias = floats(num_parts * GATES * dim, 0);
@@ -417,7 +394,7 @@ static void test_training(void) {
             for (int64_t u = 0; u < dim; u++)
                 z[(row * GATES + q) * dim + u] = gates[row * GATES * dim + blocked(q, u)];
     training_case t = {
-        .run = {steps, rows, dim, width, wb, has_projection ? pb : NULL, rb,
+        .run = {steps, rows, dim, width, counts, wb, has_projection ? pb : NULL, rb,
                 has_projection ? pp : NULL, below(2) && !is_gru ? 0.4f : 0, 0.3f, gates,
                 is_gru ? h : c, has_projection ? m : h + rows * width, has_clip ? raw : NULL, h,
                 is_gru},
@@ -479,6 +456,11 @@ static void test_filters(void) {
     }
     filter_bank bank = {width, filters, characters, limit, stride, table, bias};
     SUFFIX(filters_forward)(&bank, ids, words, lengths, out, places);
+    float *alone = floats(words * stride, 0);
+    SUFFIX(filters_forward)(&bank, ids, words, lengths, alone, NULL);
+    for (int64_t w = 0; w < words; w++)
+        check_bits("filters without places", out + w * stride, alone + w * stride, filters);
+    free(alone);
     for (int64_t w = 0; w < words; w++)
         for (int64_t f = 0; f < filters; f++) {
             double best = -INFINITY, there = 0;
@@ -628,7 +610,6 @@ int main(void) {
     for (int i = 0; i < ROUNDS; i++) {
         test_lstm();
         test_linear();
-        test_char_cnn();
         test_highway();
         test_training();
         test_filters();

@@ -1,33 +1,6 @@
-/* Training: the layer and the filters with what their backward passes need. Part of kernel.c,
- * whose products they share. Rows and filters are independent of each other, so threads may work
- * on the same buffers, each on rows (or filters) of its own. */
-
-/* Moves one vector of units one step on; what enters as sums leaves as activations. */
-INLINE void activate_gates(vec z[GATES], vec before, float clip, vec *raw, vec *m) {
-    const vec one = all(1.0f);
-    vec ei = one + exp28(-z[0]), ef = one + exp28(-z[1]), eg = exp28(-2.0f * z[2]);
-    vec eo = one + exp28(-z[3]), tg = one + eg, all_three = one / (ei * ef * tg);
-    z[0] = all_three * ef * tg;
-    z[1] = all_three * ei * tg;
-    z[2] = (one - eg) * (all_three * ei * ef);
-    *raw = z[1] * before + z[0] * z[2];
-    vec ec = exp28(-2.0f * (clip > 0 ? clamp(*raw, clip) : *raw)), tc = one + ec;
-    vec both = one / (eo * tc);
-    z[3] = both * tc;
-    *m = (one - ec) * both;
-}
-
-/* The same for a gated recurrent unit, whose cell is its output: r, z, and n = tanh(z[2] + r z[3]),
- * where z[2] is what the input gives and z[3] what the state gives, which stays as it is. */
-INLINE void activate_gru(vec z[GATES], vec before, vec *h) {
-    const vec one = all(1.0f);
-    vec er = one + exp28(-z[0]), ez = one + exp28(-z[1]), both = one / (er * ez);
-    z[0] = both * ez;
-    z[1] = both * er;
-    vec en = exp28(-2.0f * (z[2] + z[0] * z[3]));
-    z[2] = (one - en) / (one + en);
-    *h = z[2] + z[1] * (before - z[2]);
-}
+/* The layer with what its backward pass needs, and the filters. Part of kernel.c, whose products
+ * they share. Sentences and filters are independent of each other, so threads may work on the same
+ * buffers, each on sentences (or filters) of its own. */
 
 typedef struct {
     cell_rows at;
@@ -56,21 +29,36 @@ INLINE void training_block(int mr, const layer_training *run, const training_row
     }
 }
 
-/* The cells of one step, of the num_rows rows that begin at `row` of all rows of all steps. */
-static void training_cells(const layer_training *run, int64_t step, int64_t row, int64_t num_rows) {
+/* Some sentences at one step: their rows of the buffers that have one per token, and those of h and
+ * c, which begin with the states before the first step. */
+typedef struct {
+    int64_t row, state, before, num_rows;
+    int is_first;
+} step_rows;
+
+/* The sentences first … end at a step whose first row is `row`. */
+INLINE step_rows rows_of_step(const layer_training *run, int64_t step, int64_t row, int64_t first,
+                              int64_t end) {
+    int64_t active = run->counts[step], last = active < end ? active : end;
+    int64_t before = step ? run->num_sentences + row - run->counts[step - 1] : 0;
+    return (step_rows){row + first, run->num_sentences + row + first, before + first, last - first,
+                       step == 0};
+}
+
+static void training_cells(const layer_training *run, const step_rows *at) {
     const int64_t dim = run->dim, width = run->output_dim;
-    const int block = block_size(num_rows);
+    const int block = block_size(at->num_rows);
     for (int64_t unit = 0; unit < dim; unit += VL) {
         const float *w = run->recurrent + unit * GATES * width;
-        for (int64_t b = row; b < row + num_rows; b += block) {
-            int mr = row + num_rows - b < block ? (int)(row + num_rows - b) : block;
+        for (int64_t b = 0; b < at->num_rows; b += block) {
+            int mr = at->num_rows - b < block ? (int)(at->num_rows - b) : block;
             training_rows rows = {
-                .at = {.h = run->h + b * width,
-                       .c = run->c + (b + run->num_rows) * dim + unit,
-                       .m = run->m + b * dim + unit},
-                .gates = run->gates + b * GATES * dim + unit * GATES,
-                .before = run->c + b * dim + unit,
-                .clip_before = step ? run->cell_clip : 0};
+                .at = {.h = run->h + (at->before + b) * width,
+                       .c = run->c + (at->state + b) * dim + unit,
+                       .m = run->m + (at->row + b) * dim + unit},
+                .gates = run->gates + (at->row + b) * GATES * dim + unit * GATES,
+                .before = run->c + (at->before + b) * dim + unit,
+                .clip_before = at->is_first ? 0 : run->cell_clip};
             for (int r = 0; r < mr; r++) rows.at.gates[r] = rows.gates + r * GATES * dim;
             FOR_ROWS(mr, training_block(R, run, &rows, w))
         }
@@ -78,16 +66,16 @@ static void training_cells(const layer_training *run, int64_t step, int64_t row,
 }
 
 void SUFFIX(layer_forward)(const layer_training *run, int64_t first, int64_t end) {
-    const int64_t width = run->output_dim, n = end - first;
-    if (n <= 0) return;
-    for (int64_t step = 0; step < run->num_steps; step++) {
-        int64_t row = step * run->num_rows + first;
-        float *h = run->h + (row + run->num_rows) * width;
-        training_cells(run, step, row, n);
+    const int64_t width = run->output_dim;
+    for (int64_t step = 0, row = 0; step < run->num_steps; row += run->counts[step++]) {
+        step_rows at = rows_of_step(run, step, row, first, end);
+        if (at.num_rows <= 0) return;
+        training_cells(run, &at);
         if (!run->projection) continue;
-        float *raw = run->raw ? run->raw + row * width : h;
-        project(run->projection, run->dim, width, run->m + row * run->dim, n, raw, 0, 0);
-        for (int64_t i = 0; run->raw && i < n * width; i += VL)
+        float *h = run->h + at.state * width, *raw = run->raw ? run->raw + at.row * width : h;
+        project(run->projection, run->dim, width, run->m + at.row * run->dim, at.num_rows, raw, 0,
+                0);
+        for (int64_t i = 0; run->raw && i < at.num_rows * width; i += VL)
             store(h + i, clamp(load(raw + i), run->proj_clip));
     }
 }
@@ -169,22 +157,22 @@ INLINE void backward_block(int mr, const layer_training *run, const backward_row
     }
 }
 
-static void backward_cells(const layer_training *run, const layer_gradients *grads, int64_t step,
-                           int64_t first, int64_t num_rows) {
-    const int64_t dim = run->dim, width = run->output_dim, row = step * run->num_rows + first;
-    const int block = block_size(num_rows);
+static void backward_cells(const layer_training *run, const layer_gradients *grads, int64_t first,
+                           const step_rows *at) {
+    const int64_t dim = run->dim, width = run->output_dim;
+    const int block = block_size(at->num_rows);
     for (int64_t unit = 0; unit < dim; unit += PANEL) {
         const float *w = run->projection ? run->projection_back + unit * width : NULL;
-        for (int64_t b = 0; b < num_rows; b += block) {
-            int mr = num_rows - b < block ? (int)(num_rows - b) : block;
+        for (int64_t b = 0; b < at->num_rows; b += block) {
+            int mr = at->num_rows - b < block ? (int)(at->num_rows - b) : block;
             backward_rows rows = {
-                .grad_h = grads->grad_h + (row + b) * width + (w ? 0 : unit),
-                .c = run->c + (row + b + run->num_rows) * dim + unit,
-                .before = run->c + (row + b) * dim + unit,
-                .gates = run->gates + ((row + b) * dim + unit) * GATES,
+                .grad_h = grads->grad_h + (at->row + b) * width + (w ? 0 : unit),
+                .c = run->c + (at->state + b) * dim + unit,
+                .before = run->c + (at->before + b) * dim + unit,
+                .gates = run->gates + ((at->row + b) * dim + unit) * GATES,
                 .grad_c = grads->grad_c + (first + b) * dim + unit,
                 .grad_bias = grads->grad_bias + unit * GATES,
-                .clip_before = step ? run->cell_clip : 0};
+                .clip_before = at->is_first ? 0 : run->cell_clip};
             FOR_ROWS(mr, backward_block(R, run, &rows, w))
         }
     }
@@ -192,24 +180,29 @@ static void backward_cells(const layer_training *run, const layer_gradients *gra
 
 void SUFFIX(layer_backward)(const layer_training *run, const layer_gradients *grads, int64_t first,
                             int64_t end) {
-    const int64_t width = run->output_dim, n = end - first;
-    if (n <= 0) return;
+    const int64_t width = run->output_dim;
+    int64_t row = 0;
+    for (int64_t step = 0; step < run->num_steps; step++) row += run->counts[step];
     for (int64_t step = run->num_steps - 1; step >= 0; step--) {
-        int64_t row = step * run->num_rows + first;
-        float *grad_h = grads->grad_h + row * width;
-        for (int64_t i = 0; run->raw && i < n * width; i += VL)
-            store(grad_h + i, where_within(load(grad_h + i), load(run->raw + row * width + i),
+        row -= run->counts[step];
+        step_rows at = rows_of_step(run, step, row, first, end);
+        if (at.num_rows <= 0) continue;
+        float *grad_h = grads->grad_h + at.row * width;
+        for (int64_t i = 0; run->raw && i < at.num_rows * width; i += VL)
+            store(grad_h + i, where_within(load(grad_h + i), load(run->raw + at.row * width + i),
                                            run->proj_clip));
-        backward_cells(run, grads, step, first, n);
+        backward_cells(run, grads, first, &at);
         if (step)
             project(run->recurrent_back, GATES * run->dim, width,
-                    run->gates + row * GATES * run->dim, n, grad_h - run->num_rows * width, 1, 0);
+                    run->gates + at.row * GATES * run->dim, at.num_rows,
+                    grad_h - run->counts[step - 1] * width, 1, 0);
     }
 }
 
-/* The largest sum of one vector of filters over the places of a word, and the first such place. */
+/* The largest sum of one vector of filters over the places of a word, which is what convolution and
+ * max-pooling give; with the first such place, if it is wanted. */
 INLINE void best_place(const filter_bank *bank, const int32_t *ids, int64_t num_places, int64_t f,
-                       int64_t n, vec *best, ivec *where) {
+                       int64_t n, int with_place, vec *best, ivec *where) {
     const int64_t row = bank->num_filters;
     const vec bias = load_some(bank->bias + f, n);
     *best = all(-__builtin_inff());
@@ -219,6 +212,10 @@ INLINE void best_place(const filter_bank *bank, const int32_t *ids, int64_t num_
         const float *table = bank->table + f;
         for (int64_t k = 0; k < bank->width; k++, table += bank->num_characters * row)
             sum += load_some(table + ids[p + k] * row, n);
+        if (!with_place) {
+            *best = most(*best, sum);
+            continue;
+        }
         /* What is not a number stays, to be seen. */
         ivec better = ~(ivec)(sum <= *best) & (ivec)(*best == *best);
         *best = (vec)(((ivec)sum & better) | ((ivec)*best & ~better));
@@ -226,24 +223,35 @@ INLINE void best_place(const filter_bank *bank, const int32_t *ids, int64_t num_
     }
 }
 
-/* As char_cnn, with the place of each maximum. */
+INLINE void filter_word(const filter_bank *bank, const int32_t *ids, int64_t num_places,
+                        int with_place, float *out, int32_t *places) {
+    for (int64_t f = 0; f < bank->num_filters; f += VL) {
+        int64_t n = bank->num_filters - f;
+        vec best;
+        ivec where;
+        if (n >= VL)
+            best_place(bank, ids, num_places, f, VL, with_place, &best, &where);
+        else
+            best_place(bank, ids, num_places, f, n, with_place, &best, &where);
+        store_some(out + f, best, n);
+        if (with_place)
+            memcpy(places + f, &where, (size_t)(n < VL ? n : VL) * sizeof(int32_t));
+    }
+}
+
+/* Windows that lie wholly in the padding are all alike, so one of them is enough. The places of the
+ * maxima are for the way back; null: not wanted. */
 void SUFFIX(filters_forward)(const filter_bank *bank, const int32_t *characters, int64_t num_words,
                              const int64_t *lengths, float *out, int32_t *places) {
     for (int64_t word = 0; word < num_words; word++) {
         const int32_t *ids = characters + word * bank->max_characters;
         int64_t last = bank->max_characters - bank->width;
         int64_t num_places = (lengths[word] < last ? lengths[word] : last) + 1;
-        for (int64_t f = 0; f < bank->num_filters; f += VL) {
-            int64_t n = bank->num_filters - f, at = word * bank->stride + f;
-            vec best;
-            ivec where;
-            if (n >= VL)
-                best_place(bank, ids, num_places, f, VL, &best, &where);
-            else
-                best_place(bank, ids, num_places, f, n, &best, &where);
-            store_some(out + at, best, n);
-            memcpy(places + at, &where, (size_t)(n < VL ? n : VL) * sizeof(int32_t));
-        }
+        int64_t at = word * bank->stride;
+        if (places)
+            filter_word(bank, ids, num_places, 1, out + at, places + at);
+        else
+            filter_word(bank, ids, num_places, 0, out + at, NULL);
     }
 }
 

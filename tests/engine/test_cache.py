@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmokit.engine.cache import WordCache
+from elmokit.engine.embedder import WordCache
 
 
 def spell(words: list[str]) -> torch.Tensor:

@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 from elmokit import Elmo
 from elmokit.cli import app
 from elmokit.engine import Engine, native
-from elmokit.engine.native_training import TrainingKernel
+from elmokit.engine.native import Kernel
 from elmokit.errors import ConfigError
-from elmokit.pretraining import native_recurrence
 
 SETS = native.available()
 needs_kernel = pytest.mark.skipif(not SETS, reason="the native kernel is not built")
@@ -37,13 +36,13 @@ def test_the_variable_chooses_the_set(isa: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("ELMOKIT_ISA", isa)
     assert elmo.engine == f"native ({isa})"
     np.testing.assert_allclose(elmo.embed(["a cat sat"])[0], expected, atol=1e-5)
-    assert native.ISAS[TrainingKernel().isa] == isa
+    assert native.ISAS[Kernel().isa] == isa
 
 
 def test_none_leaves_the_work_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMOKIT_ISA", "none")
     assert make_tiny().engine == "torch"
-    assert not native_recurrence.available(torch.zeros(1))
+    assert not native.can_train(torch.zeros(1))
 
 
 def test_an_empty_value_is_none_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +72,7 @@ def test_an_unknown_set_is_an_error_of_one_line(
 ) -> None:
     monkeypatch.setenv("ELMOKIT_ISA", value)
     elmo = Elmo(tiny_config())  # which may never compute
-    for use in (lambda: elmo.embed("a b"), TrainingKernel, lambda: elmo.engine):
+    for use in (lambda: elmo.embed("a b"), Kernel, lambda: elmo.engine):
         with pytest.raises(ConfigError, match=r"^ELMOKIT_ISA='.*': expected portable, avx2") as e:
             use()
         assert "\n" not in str(e.value)

@@ -49,7 +49,7 @@ def test_run_equals_the_equations_in_chunks_of_any_size(
     given_state = state and BiLmState(state.h.clone(), state.c.clone())
     request = Request(torch.eye(elmo.num_layers), with_state=True)
     with pytest.MonkeyPatch.context() as patch, torch.inference_mode():
-        patch.setattr("elmokit.engine.run.CHUNK_BYTES", chunk_bytes)
+        patch.setattr("elmokit.engine.packed.CHUNK_BYTES", chunk_bytes)
         vectors, after = elmo._embedder.run(sentences, request, state)
     for i, (expected, expected_after) in enumerate(oracle_results(elmo, sentences, given_state)):
         for got, want in zip(vectors[i], expected, strict=True):

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.engine import native
-from elmokit.pretraining import native_recurrence
 from elmokit.tasks import gru
 
 pytestmark = pytest.mark.usefixtures("num_threads")
@@ -39,7 +38,7 @@ def test_values_and_gradients_are_torchs(
     torch.set_num_threads(threads)
     layers = random_layers(input_dim, dim)
     inputs = [torch.randn(steps, rows, input_dim, requires_grad=True) for _ in layers]
-    assert native_recurrence.available(inputs[0])
+    assert native.can_train(inputs[0])
     weights = [torch.randn(steps, rows, dim) for _ in layers]
     outputs = gru.recur(layers, inputs)
     sum((y * w).sum() for y, w in zip(outputs, weights)).backward()
@@ -58,7 +57,7 @@ def test_without_the_kernel_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> No
     layers, inputs = random_layers(5, 6), [torch.randn(4, 3, 5) for _ in range(2)]
     with torch.no_grad():
         want = gru.recur(layers, inputs)
-        monkeypatch.setattr(native_recurrence, "available", lambda tensor: False)
+        monkeypatch.setattr("elmokit.tasks.gru.can_train", lambda tensor: False)
         got = gru.recur(layers, inputs)
     for a, b, layer, x in zip(got, want, layers, inputs, strict=True):
         assert torch.equal(a, layer(x)[0])

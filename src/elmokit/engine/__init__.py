@@ -1,16 +1,17 @@
 """Fast execution of an `nn.BiLm`, proven equal to it; a reader of the model can skip this part.
 
-`engine.py` prepares the weights and chooses who does the work; `run.py` takes a packed batch
-(`packed.py`) through the layers, which are `recurrence.py` in torch, `native.py` in C and `int8.py`
-in 8 bits; `spelling.py` is the token encoder with its convolutions as tables. `plain.py` runs
-`nn.BiLm` itself, with which the engine compares what it has prepared.
+`engine.py` prepares the weights, chooses who does the work and compares it with `nn`. Without
+gradients, `packed.py` takes a batch through the layers; with gradients, `gradient.py` does. The
+arithmetic exists once in torch (`torch_lstm.py`, `torch_encoder.py`) and once in C behind
+`native*.py`. `embedder.py` turns words into vectors, `likelihood.py` into probabilities.
 """
 
 from .embedder import Embedder as Embedder
 from .engine import Engine as Engine
 from .engine import EngineName as EngineName
 from .engine import Precision as Precision
-from .request import Request as Request
+from .packed import Request as Request
+from .packed import padded as padded
 from .states import CarriedStates as CarriedStates
 from .states import StartStates as StartStates
 from .states import WarmStates as WarmStates

@@ -1,16 +1,8 @@
-"""Inference with an `nn.BiLm`: the same numbers, packed, in bounded memory, by the best means.
-
-The two directions never mix, so both run over the packed rows side by side, layer by layer, in
-chunks of time whose LSTM states continue from one to the next: a long document costs no more
-memory than a short one beyond its own result.
-"""
+"""An `nn.BiLm` by the best means of the machine: the same numbers, fast."""
 
 import logging
-import os
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,14 +12,14 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError, quoted
 from ..nn import BiLm, BiLmState, ProjectedLstm, TokenEncoder, TokenIds
-from . import int8, native
+from . import gradient, native
 from .fingerprint import Fingerprint
 from .native_encoder import NativeEncoder
-from .plain import INT8_TOLERANCE, TOLERANCE, agree, run_plain
-from .recurrence import TorchLayer
-from .request import Request
-from .run import PackedRun
-from .spelling import TableEncoder
+from .native_lstm import NativeLayer
+from .packed import Request, run_packed
+from .plain import GRADIENT_TOLERANCE, INT8_TOLERANCE, TOLERANCE, agree, run_plain
+from .torch_encoder import TorchEncoder
+from .torch_lstm import Int8Layer, TorchLayer
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +57,6 @@ class Engine:
         """What was compared with `nn` last, encoder and LSTMs, and whether they agree."""
         self._fingerprints: dict[nn.Module, Fingerprint] = {}
         self._lock = threading.Lock()
-        self._pool: tuple[int, int, ThreadPoolExecutor] | None = None
 
     @property
     def isa(self) -> str | None:
@@ -128,49 +119,61 @@ class Engine:
             width = x.shape[1] * len(request.directions)
             return x.new_zeros(len(request.weights), 0, width), state
         if not self.is_plain:
-            run = PackedRun(self, x, index, lengths, request, state)
+            layers = self._layers(request)
             if self._layers_agree(x):
-                return run.result()
+                lstm = self.bilm.config.lstm
+                return run_packed(lstm, layers, x, index, lengths, request, state)
         return run_plain(self.bilm, x, index, lengths, request, state)
 
-    def layer(self, direction: int, number: int) -> Any:
-        """One prepared LSTM layer."""
-        stack = self.bilm.backward_lm if direction else self.bilm.forward_lm
-        return self._prepare((direction, number), stack.layers[number], self._make_layer)
+    def run_with_gradients(
+        self,
+        ids: TokenIds,
+        index: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        state: BiLmState | None = None,
+    ) -> tuple[Tensor, BiLmState]:
+        """All layers of all tokens as functions of the weights.
 
-    def each(self, calls: Sequence[Callable[[], object]]) -> None:
-        """Run the calls, side by side as far as torch's number of threads allows."""
-        threads = torch.get_num_threads()
-        if threads == 1 or len(calls) == 1:
-            for call in calls:
-                call()
-            return
-        pool = self._threads(threads)
-        left = deque(calls)
-        is_inference = torch.is_inference_mode_enabled()  # which holds for one thread alone
+        Args:
+            ids: The distinct words.
+            index: For every token of every sentence in turn, its row of `ids`.
+            lengths: Tokens of each sentence, its two boundaries included.
+            state: Where each sentence starts, as a constant; None for zeros.
 
-        def work() -> None:
-            with torch.inference_mode(is_inference):
-                while (call := _next(left)) is not None:
-                    call()
+        Returns:
+            (L, tokens, 2 P), boundaries included, and the state after each sentence.
+        """
+        config = self.bilm.config
+        everything = Request(torch.eye(config.num_layers), with_state=True, boundaries=True)
+        is_plain = self.is_plain or not len(lengths) or not self._gradients_agree(ids)
+        x = self._encode(ids, is_plain)
+        if state is None:
+            state = BiLmState.zeros(config.lstm, len(lengths), like=x)
+        if not len(lengths):
+            return x.new_zeros(config.num_layers, 0, 2 * x.shape[1]), state
+        run = run_plain if is_plain else gradient.run
+        return run(self.bilm, x, index, lengths, everything, state)
 
-        helpers = [pool.submit(work) for _ in range(min(threads, len(calls)) - 1)]
-        try:
-            work()
-        finally:
-            left.clear()
-            for helper in helpers:
-                helper.result()
+    def _layers(self, request: Request) -> list[list[NativeLayer | TorchLayer]]:
+        """The prepared LSTM layers that a request needs, by direction."""
+        stacks = (self.bilm.forward_lm, self.bilm.backward_lm)
+        return [
+            [
+                self._prepare((d, j), stacks[d].layers[j], self._make_layer)
+                for j in range(request.num_lstm_layers)
+            ]
+            for d in request.directions
+        ]
 
     def _make_layer(self, layer: ProjectedLstm) -> Any:
         if self.precision == "int8":
-            return int8.Int8Layer(layer)
-        return native.NativeLayer(layer, native.Kernel(self.isa)) if self.isa else TorchLayer(layer)
+            return Int8Layer(layer)
+        return NativeLayer(layer, native.Kernel(self.isa)) if self.isa else TorchLayer(layer)
 
     def _make_encoder(self, encoder: TokenEncoder) -> Callable[[TokenIds], Tensor]:
         if self.isa is not None:
-            return NativeEncoder(encoder, native.Kernel(self.isa), self.each)
-        return TableEncoder(encoder)
+            return NativeEncoder(encoder, native.Kernel(self.isa))
+        return TorchEncoder(encoder)
 
     def _encoder_agrees(self, encoder: object, ids: TokenIds, x: Tensor) -> bool:
         """Whether the prepared encoder gives what `nn` gives, by the first words it is given."""
@@ -186,22 +189,57 @@ class Engine:
         """Whether the prepared LSTMs give what `nn` gives, by two short random sentences."""
         known, agrees = self._checked.get("LSTMs", (0, True))
         if known != self._num_prepared:
-            config = self.bilm.config
-            index, lengths = np.arange(sum(CHECKED_LENGTHS)), np.array(CHECKED_LENGTHS)
-            generator = torch.Generator().manual_seed(0)
-            x = torch.randn(len(index), config.lstm.projection_dim, generator=generator).to(like)
-            state = BiLmState.zeros(config.lstm, len(lengths), like=x)
-            everything = Request(torch.eye(config.num_layers), with_state=True, boundaries=True)
-            arguments = (x, index, lengths, everything, state)
-            got, after = PackedRun(self, *arguments).result()
+            arguments = self._short_input(like)
+            request = arguments[3]
+            got, after = run_packed(self.bilm.config.lstm, self._layers(request), *arguments)
             want, expected = run_plain(self.bilm, *arguments)
-            tolerance = INT8_TOLERANCE if self.precision == "int8" else TOLERANCE[x.dtype]
+            tolerance = INT8_TOLERANCE if self.precision == "int8" else TOLERANCE[like.dtype]
             agrees = all(
                 agree(a, b, tolerance)
                 for a, b in zip((got, *after), (want, *expected), strict=True)
             )
             self._conclude("LSTMs", self._num_prepared, agrees)
         return agrees
+
+    def _gradients_agree(self, ids: TokenIds) -> bool:
+        """Whether vectors and gradients are those of `nn`, by the first words; asked once."""
+        if "gradients" not in self._checked:
+            few = TokenIds(*(None if part is None else part[:CHECKED_WORDS] for part in ids))
+            weights = [p for p in self.bilm.parameters() if p.requires_grad]
+            results = []
+            for is_plain in (True, False):
+                with torch.enable_grad():
+                    x = self._encode(few, is_plain)
+                    arguments = self._short_input(x.detach())
+                    index = arguments[1] % len(x)
+                    run = run_plain if is_plain else gradient.run
+                    layers, after = run(self.bilm, x, index, *arguments[2:])
+                    loss = layers.square().sum()
+                    # A replica of nn.DataParallel has no parameters of its own.
+                    grads = torch.autograd.grad(loss, weights, allow_unused=True) if weights else ()
+                found = [layers, *after, *(grad for grad in grads if grad is not None)]
+                results.append([t.detach() for t in found])
+            tolerance = GRADIENT_TOLERANCE[x.dtype]
+            agrees = all(agree(got, want, tolerance) for want, got in zip(*results, strict=True))
+            self._conclude("gradients", True, agrees)
+        return self._checked["gradients"][1]
+
+    def _encode(self, ids: TokenIds, is_plain: bool) -> Tensor:
+        x: Tensor
+        x = self.bilm.encoder(ids) if is_plain else gradient.encode(self.bilm.encoder, ids)
+        return x
+
+    def _short_input(
+        self, like: Tensor
+    ) -> tuple[Tensor, NDArray[np.int64], NDArray[np.int64], Request, BiLmState]:
+        """Two short random sentences, as `run` takes them."""
+        config = self.bilm.config
+        index, lengths = np.arange(sum(CHECKED_LENGTHS)), np.array(CHECKED_LENGTHS)
+        generator = torch.Generator().manual_seed(0)
+        x = torch.randn(len(index), config.lstm.projection_dim, generator=generator).to(like)
+        request = Request(torch.eye(config.num_layers), with_state=True, boundaries=True)
+        state = BiLmState.zeros(config.lstm, len(lengths), like=x)
+        return x, index, lengths, request, state
 
     def _conclude(self, part: str, checked: object, agrees: bool) -> None:
         if not agrees:
@@ -245,25 +283,11 @@ class Engine:
             fingerprint = self._fingerprints[module] = Fingerprint(module)
         return (self.isa, fingerprint())
 
-    def _threads(self, number: int) -> ThreadPoolExecutor:
-        mine = (os.getpid(), number)  # the threads of a pool do not survive a fork
-        with self._lock:
-            if self._pool is None or self._pool[:2] != mine:
-                self._pool = (*mine, ThreadPoolExecutor(number, "elmokit"))
-            return self._pool[2]
-
     def __getstate__(self) -> dict[str, Any]:
         return {"bilm": self.bilm, "requested": self.requested, "precision": self.precision}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["bilm"], state["requested"], state["precision"])  # type: ignore[misc]
-
-
-def _next(calls: deque[Callable[[], object]]) -> Callable[[], object] | None:
-    try:
-        return calls.popleft()  # one thread gets each, without a lock
-    except IndexError:
-        return None
 
 
 def _check_name(name: str) -> str:
@@ -286,7 +310,7 @@ def _check_precision(precision: str, bilm: BiLm) -> Precision:
         return "float32"
     if precision != "int8":
         raise ConfigError(f"precision={quoted(precision)}: expected 'float32' or 'int8'")
-    if not int8.is_available():
+    if not Int8Layer.is_available():
         raise ConfigError(f"precision='int8': torch {torch.__version__} has no 8-bit products")
     if bilm.config.lstm.dim < 2048:
         log.warning(

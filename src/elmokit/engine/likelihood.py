@@ -20,7 +20,7 @@ from ..nn import BiLmState, Softmax
 from ..text.lanes import Lanes, Window
 from ..text.vocab import BOS, EOS, UNK, Vocab
 from .embedder import Embedder
-from .request import Request
+from .packed import Request
 
 LogProbabilities = NDArray[np.float64]
 

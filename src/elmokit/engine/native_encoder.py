@@ -1,38 +1,54 @@
-"""The token encoder by the native kernel: words shared among threads, then columns of weights."""
+"""The token encoder by the native kernel, and its filters with gradients.
 
-from collections.abc import Callable, Sequence
+Words are shared among threads, then columns of weights. The way back adds each gradient to the
+table rows that made the maximum, filters shared among threads, so that no two threads add to the
+same number. The results are the same from run to run for a given number of threads.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, c_int, c_int64, c_void_p
 from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch import Tensor
+from torch.nn.functional import embedding
 
-from ..nn import CharCnn, Highway, TokenEncoder, TokenIds
-from .native import Filters, Kernel, NativeLinear
-from .spelling import response_table
+from ..nn import CharCnn, TokenEncoder, TokenIds
+from .native import Kernel, declare, pointer
+from .native_product import NativeLinear
+from .threads import equal_parts, num_threads, side_by_side
+from .torch_encoder import FilterBank, filter_banks, joined_highways, spelled_lengths
 
-MIN_WORDS_A_THREAD, WORDS_TOGETHER = 8, 64
+MIN_WORDS_PER_THREAD, WORDS_TOGETHER = 8, 64
 """Fewer words than the first are not worth a thread; more than the second gain nothing."""
 
-Each: TypeAlias = Callable[[Sequence[Callable[[], object]]], None]
-"""Runs calls side by side."""
+CACHE_LINE = 16
+"""Floats that threads should not share."""
+
+
+class _Bank(ctypes.Structure):
+    _fields_ = [
+        ("width", c_int64), ("num_filters", c_int64), ("num_characters", c_int64),
+        ("max_characters", c_int64), ("stride", c_int64), ("table", c_void_p), ("bias", c_void_p),
+    ]  # fmt: skip
+
+
+_WORDS = (POINTER(_Bank), c_void_p, c_int64)
+declare("filters_forward", *_WORDS, c_void_p, c_void_p, c_void_p)
+declare("filters_backward", *_WORDS, c_void_p, c_void_p, c_int64, c_int64, c_void_p)
+declare("highway", c_int64, c_int64, c_void_p, c_void_p)
+declare("activate", c_int64, c_int, c_void_p)
 
 
 class NativeEncoder:
-    """A `TokenEncoder` packed for the kernel; the same values.
+    """A `TokenEncoder` packed for the kernel; the same values."""
 
-    Args:
-        encoder: The encoder.
-        kernel: The kernel.
-        each: Runs calls side by side.
-    """
-
-    def __init__(self, encoder: TokenEncoder, kernel: Kernel, each: Each) -> None:
-        self.each = each
+    def __init__(self, encoder: TokenEncoder, kernel: Kernel) -> None:
         self.words = encoder.words
         self.cnn = None if encoder.char_cnn is None else _NativeCharCnn(encoder.char_cnn, kernel)
         self.projection = None
@@ -48,30 +64,11 @@ class NativeEncoder:
             parts.append(self.words(ids.words))
         if self.cnn is not None:
             assert ids.characters is not None
-            parts.append(self._spell(ids.characters.contiguous(), self.cnn))
+            parts.append(self.cnn(ids.characters))
         x = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
         if self.projection is None:
             return x
-        return self._products(self.projection, x)[:, : self.output_dim]
-
-    def _spell(self, characters: Tensor, cnn: "_NativeCharCnn") -> Tensor:
-        """The character CNN of some words, (N, F): filters by words, products by columns."""
-        x = torch.empty(len(characters), cnn.num_filters)
-        lengths = torch.from_numpy(cnn.check(characters))
-        spread = min(torch.get_num_threads(), len(x) // MIN_WORDS_A_THREAD)
-        number = max(1, spread, -(-len(x) // WORDS_TOGETHER))
-        cuts = pairwise([len(x) * i // number for i in range(number + 1)])
-        self.each([partial(cnn.spell, characters[a:b], lengths[a:b], x[a:b]) for a, b in cuts])
-        for highway in cnn.highways:
-            cnn.carry(self._products(highway, x), x)
-        return x
-
-    def _products(self, linear: NativeLinear, x: Tensor) -> Tensor:
-        """`linear` of all rows; each thread reads the weights of some columns only."""
-        out = x.new_empty(len(x), linear.output_dim)
-        parts = linear.parts(torch.get_num_threads())
-        self.each([partial(linear.fill, x, out, *part) for part in parts])
-        return out
+        return _products(self.projection, x)[:, : self.output_dim]
 
 
 class _NativeCharCnn:
@@ -81,58 +78,174 @@ class _NativeCharCnn:
         self.kernel = kernel
         self.num_characters = cnn.embedding.num_embeddings
         self.is_tanh = cnn.activation is torch.tanh
-        self.banks: list[tuple[int, int, Tensor, Tensor]] = []
-        for conv in cnn.convolutions:
-            assert isinstance(conv, nn.Conv1d) and conv.bias is not None
-            extra = kernel.round_up(conv.out_channels) - conv.out_channels
-            table = pad(response_table(cnn.embedding, conv), (0, extra)).contiguous()
-            bias = pad(conv.bias.detach(), (0, extra))
-            self.banks.append((conv.kernel_size[0], conv.out_channels, table, bias))
-        self.num_filters = sum(number for _, number, _, _ in self.banks)
+        self.banks = [bank.detach() for bank in filter_banks(cnn)]
         self.highways = [
-            NativeLinear(
-                kernel,
-                torch.cat([highway.transform.weight, highway.carry.weight]).detach(),
-                torch.cat([highway.transform.bias, highway.carry.bias]).detach(),
-            )
-            for highway in cnn.highways
-            if isinstance(highway, Highway)
+            NativeLinear(kernel, weight.detach(), bias.detach())
+            for weight, bias in joined_highways(cnn)
         ]
 
-    def check(self, characters: Tensor) -> NDArray[np.int64]:
-        """The lengths of the words; ids that would read outside of the tables are refused."""
-        ids = characters.numpy()
-        low, high = ids.min(initial=0), ids.max(initial=0)
-        if low < 0 or high >= self.num_characters:
-            raise IndexError(f"character ids {low}..{high} outside 0..{self.num_characters - 1}")
-        # `spelled_lengths` in NumPy, for the reason that `rows.py` gives.
-        places = np.arange(1, ids.shape[1] + 1)
-        lengths: NDArray[np.int64] = ((ids != ids[:, -1:]) * places).max(axis=1, initial=0)
-        return lengths
+    def __call__(self, characters: Tensor) -> Tensor:
+        """The character CNN of some words, (N, F): filters by words, products by columns."""
+        ids = _checked(characters, self.num_characters)
+        # `spelled_lengths` in NumPy, for the reason that `take` in packed.py gives.
+        positions = np.arange(1, ids.shape[1] + 1)
+        lengths = ((ids != ids[:, -1:]) * positions).max(axis=1, initial=0)
+        filters = _Filters(
+            self.kernel, self.banks, torch.from_numpy(ids.astype(np.int32)),
+            torch.from_numpy(lengths),
+        )  # fmt: skip
+        x = filters.pooled
+        spread = min(num_threads(), len(x) // MIN_WORDS_PER_THREAD)
+        number = max(1, spread, -(-len(x) // WORDS_TOGETHER))
+        cuts = pairwise([len(x) * i // number for i in range(number + 1)])
+        side_by_side([partial(self._spell, filters, a, b) for a, b in cuts])
+        for highway in self.highways:
+            products = _products(highway, x)
+            if products.shape[1] > 2 * x.shape[1]:  # padded, for sizes of tests only
+                products = products[:, : 2 * x.shape[1]].contiguous()
+            self.kernel.lib.elmokit_highway(
+                self.kernel.isa, *x.shape, products.data_ptr(), x.data_ptr()
+            )
+        return x
 
-    def spell(self, characters: Tensor, lengths: Tensor, x: Tensor) -> None:
-        """Fill `x`, (N, F), with what the filters find in some words, in the calling thread.
+    def _spell(self, filters: "_Filters", first: int, end: int) -> None:
+        filters.spell(first, end)
+        x = filters.pooled[first:end]
+        self.kernel.lib.elmokit_activate(self.kernel.isa, x.numel(), self.is_tanh, x.data_ptr())
+
+
+class _Filters:
+    """The filters over some words: the maximum of each, (N, F), and perhaps where it is.
+
+    Args:
+        kernel: The kernel.
+        banks: The filters, their tables in one piece.
+        words: Rows of the tables that spell the words, int32 (N, C).
+        lengths: Characters of each word, int64.
+        with_positions: Whether the way back is wanted.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        banks: Sequence[FilterBank],
+        words: Tensor,
+        lengths: Tensor,
+        *,
+        with_positions: bool = False,
+    ) -> None:
+        self.kernel, self.words, self.lengths, self._tensors = kernel, words, lengths, banks
+        num_filters = sum(len(bias) for _, bias in banks)
+        self.pooled = torch.empty(len(words), num_filters)
+        self.positions = (
+            torch.empty_like(self.pooled, dtype=torch.int32) if with_positions else None
+        )
+        self.banks, self.columns, column = list[_Bank](), list[int](), 0
+        for table, bias in banks:
+            width, num_characters, number = table.shape
+            self.banks.append(
+                _Bank(width, number, num_characters, words.shape[1], num_filters,
+                      table.data_ptr(), bias.data_ptr())
+            )  # fmt: skip
+            self.columns.append(column)
+            column += number
+
+    def spell(self, first: int, end: int) -> None:
+        """Fill the maxima of some words, in the calling thread.
 
         As little Python as can be: threads take turns in it.
         """
-        lib, isa = self.kernel.lib, self.kernel.isa
-        column = 0
-        for width, number, table, bias in self.banks:
-            struct = Filters(
-                width, number, table.shape[2], table.shape[1], characters.shape[1],
-                self.num_filters, table.data_ptr(), bias.data_ptr(),
+        words = self.words.data_ptr() + 4 * first * self.words.shape[1]
+        lengths = self.lengths.data_ptr() + 8 * first
+        out, positions = self.pooled.data_ptr(), pointer(self.positions)
+        for bank, column in zip(self.banks, self.columns):
+            at = 4 * (first * self.pooled.shape[1] + column)
+            self.kernel.lib.elmokit_filters_forward(
+                self.kernel.isa, bank, words, end - first, lengths, out + at,
+                None if positions is None else positions + at,
             )  # fmt: skip
-            lib.elmokit_char_cnn(
-                isa, struct, characters.data_ptr(), len(x), lengths.data_ptr(),
-                x.data_ptr() + 4 * column,
-            )  # fmt: skip
-            column += number
-        lib.elmokit_activate(isa, x.numel(), self.is_tanh, x.data_ptr())
 
-    def carry(self, products: Tensor, x: Tensor) -> None:
-        """Move `x` through the highway whose products these are."""
-        if products.shape[1] > 2 * self.num_filters:  # padded, for sizes of tests only
-            products = products[:, : 2 * self.num_filters].contiguous()
-        self.kernel.lib.elmokit_highway(
-            self.kernel.isa, len(x), self.num_filters, products.data_ptr(), x.data_ptr()
-        )
+    def gradients(self, grad: Tensor) -> list[Tensor]:
+        """dL/d(table) of each bank."""
+        assert self.positions is not None
+        tables, calls = [], []
+        for bank, column in zip(self.banks, self.columns):
+            table = grad.new_zeros(bank.width, bank.num_characters, bank.num_filters)
+            tables.append(table)
+            for first, end in equal_parts(bank.num_filters, num_threads(), CACHE_LINE):
+                calls.append(
+                    partial(
+                        self.kernel.lib.elmokit_filters_backward, self.kernel.isa, bank,
+                        self.words.data_ptr(), len(self.words), grad.data_ptr() + 4 * column,
+                        self.positions.data_ptr() + 4 * column, first, end, table.data_ptr(),
+                    )
+                )  # fmt: skip
+        side_by_side(calls)
+        return tables
+
+
+def _products(linear: NativeLinear, x: Tensor) -> Tensor:
+    """`linear` of all rows; each thread reads the weights of some columns only."""
+    out = x.new_empty(len(x), linear.output_dim)
+    side_by_side([partial(linear.fill, x, out, *part) for part in linear.parts(num_threads())])
+    return out
+
+
+def pooled_filters(cnn: CharCnn, characters: Tensor, isa: str | None = None) -> Tensor:
+    """The maximum of each filter over each word, (N, F), before the activation; with gradients.
+
+    Args:
+        cnn: The character CNN.
+        characters: Character ids of the words, (N, C).
+        isa: The instruction set; None for that of `ELMOKIT_ISA` or the best.
+    """
+    used, words = _renumber(characters, cnn.embedding.num_embeddings)
+    rows = embedding(used, cnn.embedding.weight, cnn.embedding.padding_idx)
+    banks = list(filter_banks(cnn, rows))
+    tables, biases = zip(*banks, strict=True)
+    pooled: Tensor = _Pool.apply(  # type: ignore[no-untyped-call]
+        Kernel(isa), words, spelled_lengths(characters), *tables, *biases
+    )
+    return pooled
+
+
+class _Pool(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, kernel: Kernel, words: Tensor, lengths: Tensor, *tensors: Tensor
+    ) -> Tensor:
+        number = len(tensors) // 2
+        tables = [table.contiguous() for table in tensors[:number]]
+        banks = list(map(FilterBank, tables, tensors[number:]))
+        filters = _Filters(kernel, banks, words, lengths, with_positions=True)
+        parts = equal_parts(len(words), num_threads())
+        side_by_side([partial(filters.spell, *part) for part in parts])
+        pooled, filters.pooled = filters.pooled, filters.pooled[:0]  # no output in its own context
+        ctx.filters = filters
+        return pooled
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        filters: _Filters = ctx.filters
+        grad = grad.contiguous()
+        sizes = [bank.num_filters for bank in filters.banks]
+        return None, None, None, *filters.gradients(grad), *torch.split(grad.sum(dim=0), sizes)
+
+
+def _renumber(characters: Tensor, num_characters: int) -> tuple[Tensor, Tensor]:
+    """The distinct characters, and each character of each word as its number among them."""
+    ids = _checked(characters, num_characters)
+    is_used = np.zeros(ids.max(initial=0) + 1, dtype=bool)
+    is_used[ids] = True
+    numbers = np.cumsum(is_used, dtype=np.int32) - 1
+    return torch.from_numpy(np.flatnonzero(is_used)), torch.from_numpy(numbers[ids])
+
+
+def _checked(characters: Tensor, num_characters: int) -> NDArray[np.integer]:
+    """The ids; those that would read outside of the tables are refused."""
+    ids = np.ascontiguousarray(characters.numpy())
+    low, high = ids.min(initial=0), ids.max(initial=0)
+    if low < 0 or high >= num_characters:
+        raise IndexError(f"character ids {low}..{high} outside 0..{num_characters - 1}")
+    return ids

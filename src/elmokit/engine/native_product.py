@@ -1,4 +1,4 @@
-"""Matrix products by the native kernel.
+"""Matrix products by the native kernel, and linear maps: prepared for inference, or with gradients.
 
 Where the kernel has AVX, training with its products reaches 83 to 98 % of the rate of torch's BLAS
 (`benchmarks/train_speed.py`), and they need none of torch's threads.
@@ -7,14 +7,16 @@ Where the kernel has AVX, training with its products reaches 83 to 98 % of the r
 import ctypes
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from ctypes import POINTER, c_int, c_int64, c_void_p
+from ctypes import POINTER, c_int64, c_void_p
 from functools import partial
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from .native import ISAS, Kernel, chosen, pointer
+from .native import ISAS, Kernel, can_train, chosen, declare, pack, pointer
 from .threads import equal_parts, kept_from_torch, num_threads, side_by_side
 
 PORTABLE = 0
@@ -31,15 +33,16 @@ class _Product(ctypes.Structure):
     ]  # fmt: skip
 
 
-def declare_products(lib: ctypes.CDLL) -> None:
-    """Tell ctypes what the functions take and return."""
-    for name, types, result in (
-        ("product_panels", [POINTER(_Product)], c_int64),
-        ("product_block", [], c_int64),
-        ("multiply_matrices", [POINTER(_Product)], None),
-    ):
-        function = getattr(lib, f"elmokit_{name}")
-        function.argtypes, function.restype = [c_int, *types], result
+class LinearStruct(ctypes.Structure):
+    _fields_ = [
+        ("input_dim", c_int64), ("output_dim", c_int64), ("weight", c_void_p), ("bias", c_void_p),
+    ]  # fmt: skip
+
+
+declare("product_panels", POINTER(_Product), result=c_int64)
+declare("product_block", result=c_int64)
+declare("multiply_matrices", POINTER(_Product))
+declare("linear", POINTER(LinearStruct), c_void_p, c_int64, c_int64, c_int64, c_void_p)
 
 
 class Product(NamedTuple):
@@ -113,3 +116,62 @@ def _multiply_by_torch(product: Product) -> None:
         torch.mm(a, b, out=out)
     else:
         torch.addmm(bias, a, b, out=out)
+
+
+class NativeLinear:
+    """x W + b for contiguous rows of `input_dim`; the output may be padded with zeros."""
+
+    def __init__(self, kernel: Kernel, weight: Tensor, bias: Tensor) -> None:
+        self.kernel = kernel
+        self.output_dim = kernel.round_up(len(weight), kernel.panel)
+        self.weight = pack(F.pad(weight, (0, 0, 0, self.output_dim - len(weight))), kernel.panel)
+        self.bias = F.pad(bias, (0, self.output_dim - len(weight)))
+        self.struct = LinearStruct(
+            weight.shape[1], self.output_dim, self.weight.data_ptr(), self.bias.data_ptr()
+        )
+
+    def __call__(self, x: Tensor, out: Tensor) -> Tensor:
+        """Fill `out`, (N, output_dim), and return it."""
+        return self.fill(x, out, 0, self.output_dim)
+
+    def fill(self, x: Tensor, out: Tensor, first: int, end: int) -> Tensor:
+        """Fill some columns of `out`, whole panels, and return it."""
+        kernel = self.kernel
+        kernel.lib.elmokit_linear(
+            kernel.isa, self.struct, x.data_ptr(), len(x), first, end, out.data_ptr()
+        )
+        return out
+
+    def parts(self, number: int) -> list[tuple[int, int]]:
+        """About equal ranges of columns, whole panels, at most `number`."""
+        panels = self.output_dim // self.kernel.panel
+        cuts = [self.kernel.panel * (panels * i // number) for i in range(number + 1)]
+        return [(a, b) for a, b in pairwise(cuts) if b > a]
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """`torch.nn.functional.linear` for rows x, (N, X)."""
+    if not can_train(x):
+        return F.linear(x, weight, bias)
+    y: Tensor = _LinearWithGradient.apply(Kernel(), x, weight, bias)  # type: ignore[no-untyped-call]
+    return y
+
+
+class _LinearWithGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, kernel: Kernel, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        x, weight = x.contiguous(), weight.contiguous()
+        y = x.new_empty(len(x), len(weight))
+        multiply(kernel, [Product(x, weight.t(), y, bias)])
+        ctx.kernel = kernel
+        ctx.save_for_backward(x, weight)
+        return y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        grad = grad.contiguous()
+        dx, dweight = torch.empty_like(x), torch.empty_like(weight)
+        multiply(ctx.kernel, [Product(grad, weight, dx), Product(grad.t(), x, dweight)])
+        return None, dx, dweight, grad.sum(dim=0)

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..nn import BiLm, BiLmState
-from .request import Request
+from .packed import Request
 
 TOLERANCE = {
     torch.float64: 1e-9,
@@ -16,8 +16,16 @@ TOLERANCE = {
 }
 """How far an engine may be from `nn`, relative to the largest value, per type of the weights."""
 
+GRADIENT_TOLERANCE = {
+    torch.float64: 1e-8,
+    torch.float32: 1e-3,
+    torch.float16: 1e-1,
+    torch.bfloat16: 5e-1,
+}
+"""The same for gradients, which add up more terms."""
+
 INT8_TOLERANCE = 0.3
-"""The same for 8-bit products, which are inexact by design."""
+"""The same for vectors by 8-bit products, which are inexact by design."""
 
 
 def run_plain(
@@ -49,12 +57,14 @@ def run_plain(
         layers, mask = layers[:, :, 1:-1], mask[:, 2:]
     halves = layers[:, mask].chunk(2, dim=-1)
     vectors = torch.cat([halves[direction] for direction in request.directions], dim=-1)
-    result = vectors.new_zeros(len(request.weights), *vectors.shape[1:])
-    for out, weights in zip(result, request.weights.tolist(), strict=True):
+    results = []
+    for weights in request.weights.tolist():
+        result = torch.zeros_like(vectors[0])
         for layer, weight in zip(vectors, weights, strict=True):
             if weight:  # a layer that is not wanted may hold anything, NaN included
-                out += weight * layer
-    return result, output.state
+                result = result + weight * layer
+        results.append(result)
+    return torch.stack(results), output.state
 
 
 def agree(got: Tensor, want: Tensor, tolerance: float) -> bool:

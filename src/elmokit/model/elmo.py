@@ -23,6 +23,7 @@ from ..engine import (
     StartStates,
     WarmStates,
     ZeroStates,
+    padded,
 )
 from ..engine.likelihood import Perplexity, SentenceScore
 from ..errors import ConfigError, InputError, quoted
@@ -751,17 +752,18 @@ class Elmo(nn.Module):
         self, sentences: Sequence[Sequence[str]], state: BiLmState | None
     ) -> BiLmOutput:
         batch = self._embedder.batch(sentences)
+        ids = self._embedder.ids(batch.words)
+        vectors, after = self._embedder.engine.run_with_gradients(
+            ids, batch.index, batch.lengths, state
+        )
         lengths = torch.from_numpy(batch.lengths).to(self.device)
-        x = self.bilm.encoder(self._embedder.ids(batch.words))
-        rows = torch.from_numpy(batch.index).to(self.device)
-        longest = int(batch.lengths.max(initial=2))
-        padded = x.new_zeros(len(sentences), longest, x.shape[1])
-        places = torch.arange(longest, device=self.device) < lengths[:, None]
-        padded = padded.masked_scatter(places[..., None], x[rows])
-        output = self.bilm(padded, lengths, state)
+        mask = (
+            torch.arange(int(batch.lengths.max(initial=2)), device=self.device) < lengths[:, None]
+        )
+        layers = padded(vectors, mask)
         # Without the boundaries: the first position, and the last real one.
-        mask = output.mask[:, 2:]
-        return BiLmOutput(output.layers[:, :, 1:-1] * mask[..., None], mask, output.state)
+        mask = mask[:, 2:]
+        return BiLmOutput(layers[:, :, 1:-1] * mask[..., None], mask, after)
 
     def _forward_frozen(
         self, sentences: Sequence[Sequence[str]], state: BiLmState | None

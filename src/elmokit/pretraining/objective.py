@@ -1,6 +1,5 @@
 """The paper's objective: the log-likelihood of a text in both directions, θx and θs shared."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -11,22 +10,12 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from ..corpus.batches import Batch
-from ..nn import (
-    BiLm,
-    BiLmState,
-    Highway,
-    LstmState,
-    Softmax,
-    TokenIds,
-    sampled_softmax_loss,
-    softmax_loss,
-)
-from . import native_softmax
+from ..engine import gradient
+from ..engine.native import can_train
+from ..engine.native_softmax import Sampled, sampled_softmax_losses
+from ..nn import BiLm, BiLmState, LstmState, Softmax, TokenIds, sampled_softmax_loss, softmax_loss
 from .config import TrainEngine
-from .native_linear import linear
-from .recurrence import recur
 from .sampler import Samples
-from .spelling import pooled_filters
 
 
 class Losses(NamedTuple):
@@ -77,81 +66,53 @@ class Objective(nn.Module):
             generator: Source of the dropout.
         """
         x = self.encode(words)
+        _, num_steps, num_rows = inputs.shape
         if state is None:
-            state = BiLmState.zeros(self.bilm.config.lstm, inputs.shape[2], like=x)
-        streams = [self._drop(embedding(rows, x), generator) for rows in inputs]
-        starts = [
-            [LstmState(h, c) for h, c in zip(state.h[d], state.c[d], strict=True)] for d in range(2)
-        ]
+            state = BiLmState.zeros(self.bilm.config.lstm, num_rows, like=x)
         drop = partial(self._drop, generator=generator)
-        read = self._read_plain if self.engine == "plain" else self._read
-        tops, ends = read(streams, starts, drop)
-        sums = self._losses(tops, targets, samples)
-        h = torch.stack([torch.stack([layer.h for layer in layers]) for layers in ends])
-        c = torch.stack([torch.stack([layer.c for layer in layers]) for layers in ends])
-        return Losses(sums, BiLmState(h, c))
-
-    def _read(
-        self, streams: list[Tensor], starts: list[list[LstmState]], drop: Callable[[Tensor], Tensor]
-    ) -> tuple[list[Tensor], list[list[LstmState]]]:
-        """The top layer of each direction, (T, B, P), and the states of its layers at the end."""
-        ends: list[list[LstmState]] = [[] for _ in streams]
-        stacks = (self.bilm.forward_lm, self.bilm.backward_lm)
-        for j in range(self.bilm.config.lstm.num_layers):
-            layers = [stack.layers[j] for stack in stacks]
-            outputs, after = recur(layers, streams, [states[j] for states in starts])
-            for states, new in zip(ends, after, strict=True):
-                states.append(new)
-            if j > 0 and self.bilm.config.lstm.skip_connections:
-                outputs = [y + x for y, x in zip(outputs, streams, strict=True)]
-            streams = [drop(y) for y in outputs]
-        return streams, ends
+        streams = [drop(embedding(rows, x)) for rows in inputs]
+        if self.engine == "plain":
+            tops, after = self._read_plain(streams, state, generator)
+        else:
+            flat, counts = [stream.flatten(0, 1) for stream in streams], [num_rows] * num_steps
+            outputs, after = gradient.run_layers(self.bilm, flat, counts, state, drop)
+            tops = outputs[-1]
+        return Losses(
+            self._losses(tops, targets, samples), BiLmState(*(part.detach() for part in after))
+        )
 
     def _read_plain(
-        self, streams: list[Tensor], starts: list[list[LstmState]], drop: Callable[[Tensor], Tensor]
-    ) -> tuple[list[Tensor], list[list[LstmState]]]:
-        """`_read` by `nn.DirectionalLm` itself."""
+        self, streams: list[Tensor], state: BiLmState, generator: torch.Generator | None
+    ) -> tuple[list[Tensor], BiLmState]:
+        """The top layer of each direction, step by step, by `nn.DirectionalLm` itself."""
+        drop = partial(self._drop, generator=generator)
         tops, ends = [], []
-        stacks = (self.bilm.forward_lm, self.bilm.backward_lm)
-        for stack, stream, states in zip(stacks, streams, starts, strict=True):
-            x = stream.transpose(0, 1)
+        for d, stack in enumerate((self.bilm.forward_lm, self.bilm.backward_lm)):
+            x = streams[d].transpose(0, 1)
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-            outputs, after = stack(x, mask, states, drop)
-            tops.append(outputs[-1].transpose(0, 1))
-            ends.append([LstmState(h.detach(), c.detach()) for h, c in after])
-        return tops, ends
+            starts = [LstmState(h, c) for h, c in zip(state.h[d], state.c[d], strict=True)]
+            outputs, after = stack(x, mask, starts, drop)
+            tops.append(outputs[-1].transpose(0, 1).flatten(0, 1))
+            ends.append([torch.stack([layer[part] for layer in after]) for part in (0, 1)])
+        h, c = (torch.stack(parts) for parts in zip(*ends, strict=True))
+        return tops, BiLmState(h, c)
 
     def encode(self, words: TokenIds) -> Tensor:
-        """x_k of each word: `TokenEncoder.forward` with the filters by tables."""
+        """x_k of each word."""
         encoder = self.bilm.encoder
-        if self.engine == "plain":
-            x: Tensor = encoder(words)
-            return x
-        parts = []
-        if encoder.words is not None:
-            parts.append(encoder.words(words.words))
-        if (cnn := encoder.char_cnn) is not None:
-            assert words.characters is not None
-            x = cnn.activation(pooled_filters(cnn, words.characters))
-            for highway in cnn.highways:
-                assert isinstance(highway, Highway)
-                x = _highway(highway, x)
-            parts.append(x)
-        x = torch.cat(parts, dim=-1)
-        if encoder.projection is None:
-            return x
-        return linear(x, encoder.projection.weight, encoder.projection.bias)
+        x: Tensor
+        x = encoder(words) if self.engine == "plain" else gradient.encode(encoder, words)
+        return x
 
     def _losses(
         self, streams: list[Tensor], targets: Tensor, samples: tuple[Tensor, Tensor] | None
     ) -> Tensor:
+        """The sums of -log p(targets) of each direction."""
         weight, bias = self.softmax.weight, self.softmax.bias
-        streams = [h.flatten(0, 1) for h in streams]
-        is_native = self.engine != "plain" and native_softmax.available(streams[0])
+        is_native = self.engine != "plain" and can_train(streams[0])
         if samples is not None and torch.is_grad_enabled() and is_native:
-            return native_softmax.sampled_softmax_losses(
-                streams, targets.flatten(1), weight, bias, native_softmax.Sampled(*samples)
-            )
+            sampled = Sampled(*samples)
+            return sampled_softmax_losses(streams, targets.flatten(1), weight, bias, sampled)
         sums = []
         for h, words in zip(streams, targets.flatten(1), strict=True):
             if samples is None:
@@ -167,16 +128,6 @@ class Objective(nn.Module):
         kept = 1 - self.dropout
         mask = torch.empty_like(x).bernoulli_(kept, generator=generator)
         return x * mask.div_(kept)
-
-
-def _highway(highway: Highway, x: Tensor) -> Tensor:
-    """`Highway.forward` with both its products in one."""
-    transform, carry = highway.transform, highway.carry
-    weight = torch.cat([transform.weight, carry.weight])
-    products = linear(x, weight, torch.cat([transform.bias, carry.bias]))
-    y, gate = products.chunk(2, dim=1)
-    gate = torch.sigmoid(gate)
-    return gate * torch.relu(y) + (1 - gate) * x
 
 
 class TensorBatch(NamedTuple):

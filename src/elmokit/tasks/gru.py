@@ -8,23 +8,27 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..engine.native_training import Cell
+from ..engine.native import can_train
+from ..engine.native_lstm import Cell
+from ..engine.native_lstm import recur as recur_cells
 from ..nn import LstmState
 from ..nn.shapes import Float
-from ..pretraining import native_recurrence
 
 
 def recur(
     layers: Sequence[nn.GRU], inputs: Sequence[Float[Tensor, "T B X"]]
 ) -> list[Float[Tensor, "T B D"]]:
     """What each layer, of one direction and from a state of zeros, makes of its input."""
-    if not native_recurrence.available(inputs[0]):
+    if not can_train(inputs[0]):
         return [_run(layer, x) for layer, x in zip(layers, inputs, strict=True)]
     states = [
         LstmState(*x.new_zeros(2, x.shape[1], layer.hidden_size))
         for layer, x in zip(layers, inputs, strict=True)
     ]
-    return native_recurrence.recur([_cell(layer) for layer in layers], inputs, states)[0]
+    steps, rows, _ = inputs[0].shape
+    packed = [x.flatten(0, 1) for x in inputs]
+    outputs, _ = recur_cells([_cell(layer) for layer in layers], packed, [rows] * steps, states)
+    return [y.view(steps, rows, y.shape[1]) for y in outputs]
 
 
 def _run(layer: nn.GRU, x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor, nn
 
-from ...engine import Embedder, Engine, Request
+from ...engine import Embedder, Engine, Request, padded
 from ...nn import BiLm, BiLmState
 from .ids import CharacterBatch, SpelledIndexer, batch_to_ids
 from .load import load_bilm
@@ -74,39 +74,39 @@ class ElmoBiLm(nn.Module):
         self._elmo_lstm.reset_states()
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> Activations:
-        """All layers of a batch: by the plain `nn.BiLm` where it is trained, else by the engine."""
+        """All layers of a batch, with gradients where the biLM is trained."""
         bilm, batch = self._bilm(), self._batch(inputs, word_inputs)
         gradient = wants_gradient(bilm)
         # The carried state outlives the call, also one that is made under inference_mode.
         with torch.inference_mode(False), torch.set_grad_enabled(gradient):
-            x: Tensor
-            if gradient:
-                x = bilm.encoder(self._embedder.ids(batch.words))
-            else:
-                x = self._embedder.token_vectors(batch.words)
-            mask = torch.from_numpy(batch.mask).to(x.device)
-            run = self._run_plain if gradient or not len(mask) else self._run_packed
-            layers, after = run(x, batch, mask, self._elmo_lstm.start(len(mask), like=x))
+            run = self._run_with_gradients if gradient else self._run
+            layers, mask, after = run(batch)
             self._elmo_lstm.finish(after)
         return {"activations": list(layers), "mask": mask}
 
-    def _run_plain(
-        self, x: Tensor, batch: CharacterBatch, mask: Tensor, state: BiLmState
-    ) -> tuple[Tensor, BiLmState]:
-        tokens = x[torch.from_numpy(batch.index).to(x.device)]
-        padded = x.new_zeros(*mask.shape, x.shape[1]).masked_scatter(mask[..., None], tokens)
-        output = self._bilm()(padded, torch.from_numpy(batch.lengths).to(x.device), state)
-        return output.layers, output.state
+    def _run_with_gradients(self, batch: CharacterBatch) -> tuple[Tensor, Tensor, BiLmState]:
+        ids = self._embedder.ids(batch.words)
+        state = self._elmo_lstm.start(len(batch.mask), like=self._parameter())
+        engine = self._embedder.engine
+        vectors, after = engine.run_with_gradients(ids, batch.index, batch.lengths, state)
+        return self._padded(vectors, batch, after)
 
-    def _run_packed(
-        self, x: Tensor, batch: CharacterBatch, mask: Tensor, state: BiLmState
-    ) -> tuple[Tensor, BiLmState]:
+    def _run(self, batch: CharacterBatch) -> tuple[Tensor, Tensor, BiLmState]:
+        x = self._embedder.token_vectors(batch.words)
         request = Request(torch.eye(self.num_layers), with_state=True, boundaries=True)
+        state = self._elmo_lstm.start(len(batch.mask), like=x)
         engine = self._embedder.engine
         vectors, after = engine.run(x, batch.index, batch.lengths, request, state)
-        layers = x.new_zeros(self.num_layers, *mask.shape, self.get_output_dim())
-        layers[:, mask] = vectors
-        return layers, after
+        return self._padded(vectors, batch, after)
+
+    def _padded(
+        self, vectors: Tensor, batch: CharacterBatch, after: BiLmState
+    ) -> tuple[Tensor, Tensor, BiLmState]:
+        mask = torch.from_numpy(batch.mask).to(vectors.device)
+        return padded(vectors, mask), mask, after
+
+    def _parameter(self) -> Tensor:
+        return self._elmo_lstm.forward_lm.layers[0].bias.detach()
 
     def _bilm(self) -> BiLm:
         """Both halves as the model that computes."""

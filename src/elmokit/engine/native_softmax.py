@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from ..engine.native_training import TrainingKernel
-from ..engine.threads import equal_parts, num_threads, side_by_side
-from .native_recurrence import available as available
+from .native import Kernel, declare
+from .threads import equal_parts, num_threads, side_by_side
 
 
 class _Job(ctypes.Structure):
@@ -29,18 +28,10 @@ class _Job(ctypes.Structure):
     ]  # fmt: skip
 
 
-class _Kernel(TrainingKernel):
-    def __init__(self, isa: str | None) -> None:
-        super().__init__(isa)
-        job = POINTER(_Job)
-        for name, types, result in (
-            ("softmax_pack", [job, c_int], None),
-            ("softmax_run", [job], None),
-            ("softmax_scratch", [job], c_int64),
-            ("add_rows", [c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p], None),
-        ):
-            function = getattr(self.lib, f"elmokit_{name}")
-            function.argtypes, function.restype = [c_int, *types], result
+declare("softmax_pack", POINTER(_Job), c_int)
+declare("softmax_run", POINTER(_Job))
+declare("softmax_scratch", POINTER(_Job), result=c_int64)
+declare("add_rows", c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p)
 
 
 class Sampled(NamedTuple):
@@ -69,7 +60,7 @@ def sampled_softmax_losses(
         isa: The instruction set; None for that of `ELMOKIT_ISA` or the best.
     """
     losses: Tensor = _Losses.apply(  # type: ignore[no-untyped-call]
-        _Kernel(isa), targets, sampled, weight, bias, *hs
+        Kernel(isa), targets, sampled, weight, bias, *hs
     )
     return losses
 
@@ -93,7 +84,7 @@ class _Rows:
 class _Losses(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, kernel: _Kernel, targets: Tensor, sampled: Sampled, weight: Tensor, bias: Tensor,
+        ctx: Any, kernel: Kernel, targets: Tensor, sampled: Sampled, weight: Tensor, bias: Tensor,
         *hs: Tensor,
     ) -> Tensor:  # fmt: skip
         samples = sampled.samples
@@ -136,7 +127,7 @@ class _Losses(torch.autograd.Function):
 
 
 def _run(
-    kernel: _Kernel, parts: list[_Rows], weight: Tensor, offsets: Tensor, samples: Tensor
+    kernel: Kernel, parts: list[_Rows], weight: Tensor, offsets: Tensor, samples: Tensor
 ) -> None:
     """Fill the results of the parts."""
     weight, rows = weight.contiguous(), embedding(samples, weight)

@@ -8,11 +8,10 @@ from strategies import KERNELS
 from torch import Tensor
 from torch.nn.functional import linear as torch_linear
 
-from elmokit.engine.native_product import Product, multiply
-from elmokit.engine.native_training import TrainingKernel
+from elmokit.engine.native import Kernel
+from elmokit.engine.native_product import Product, linear, multiply
+from elmokit.engine.native_softmax import Sampled, sampled_softmax_losses
 from elmokit.nn import sampled_softmax_loss
-from elmokit.pretraining.native_linear import linear
-from elmokit.pretraining.native_softmax import Sampled, sampled_softmax_losses
 
 pytestmark = [
     pytest.mark.skipif(not KERNELS, reason="the native kernel is not built"),
@@ -80,7 +79,7 @@ def test_products_of_any_form_are_those_of_torch(isa: str, threads: int) -> None
             for b in (torch.randn(depth, columns), torch.randn(columns, depth).t()):
                 products += [Product(a, b, torch.empty(rows, columns))]
                 products += [Product(a, b, torch.empty(rows, columns), torch.randn(columns))]
-    multiply(TrainingKernel(isa), products)
+    multiply(Kernel(isa), products)
     for a, b, out, bias in products:
         wanted = a.double() @ b.double() + (0 if bias is None else bias)
         torch.testing.assert_close(out.double(), wanted, rtol=0, atol=2e-5 * len(a.t()) ** 0.5)
@@ -88,7 +87,7 @@ def test_products_of_any_form_are_those_of_torch(isa: str, threads: int) -> None
 
 def test_a_product_over_nothing_is_the_bias() -> None:
     out, bias = torch.full((3, 4), torch.nan), torch.randn(4)
-    multiply(TrainingKernel(), [Product(torch.empty(3, 0), torch.empty(0, 4), out, bias)])
+    multiply(Kernel(), [Product(torch.empty(3, 0), torch.empty(0, 4), out, bias)])
     torch.testing.assert_close(out, bias.expand(3, 4), rtol=0, atol=0)
 
 

@@ -8,8 +8,8 @@ from strategies import KERNELS
 from torch import Tensor
 
 from elmokit.config import CharCnnConfig
+from elmokit.engine.native_encoder import pooled_filters
 from elmokit.nn import CharCnn
-from elmokit.pretraining.native_cnn import pooled_filters
 
 pytestmark = [
     pytest.mark.skipif(not KERNELS, reason="the native kernel is not built"),

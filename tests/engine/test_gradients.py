@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from elmokit.config import CharCnnConfig, LstmConfig
+from elmokit.engine.torch_encoder import filter_banks, pooled_filters
+from elmokit.engine.torch_lstm import recur
 from elmokit.nn import (
     CharCnn,
     LstmState,
@@ -15,8 +17,6 @@ from elmokit.nn import (
     sampled_softmax_loss,
     softmax_loss,
 )
-from elmokit.pretraining.recurrence import recur_torch
-from elmokit.pretraining.spelling import pooled_filters_torch
 
 CLIPPED = LstmConfig(dim=7, projection_dim=3, cell_clip=0.6, proj_clip=0.25)
 CONFIGS = {
@@ -46,10 +46,10 @@ def test_recurrence_is_the_layer_with_its_gradients(name: str, steps: int, rows:
     expected, end = layer(
         x.transpose(0, 1), torch.ones(rows, steps, dtype=torch.bool), LstmState(h, c)
     )
-    (found,), (after,) = recur_torch([layer], [x], [LstmState(h, c)])
+    (found,), (after,) = recur([layer], [x.flatten(0, 1)], [rows] * steps, [LstmState(h, c)])
+    found = found.view_as(x)
     torch.testing.assert_close(found, expected.transpose(0, 1))
     torch.testing.assert_close(after, LstmState(end.h, end.c))
-    assert not after.h.requires_grad and not after.c.requires_grad
     wanted = gradients(expected.transpose(0, 1), parameters)
     for one, other in zip(gradients(found, parameters), wanted, strict=True):
         torch.testing.assert_close(one, other)
@@ -66,7 +66,7 @@ def test_filters_are_the_convolutions_with_their_gradients() -> None:
         row[:length] = torch.randint(1, 261, (int(length),))
     spelled = cnn.embedding(characters).transpose(1, 2)
     expected = torch.cat([conv(spelled).amax(dim=-1) for conv in cnn.convolutions], dim=-1)
-    found = pooled_filters_torch(cnn, characters)
+    found = pooled_filters(list(filter_banks(cnn)), characters)
     torch.testing.assert_close(found, expected)
     parameters = [cnn.embedding.weight, *cnn.convolutions.parameters()]
     for one, other in zip(

@@ -8,9 +8,11 @@ from strategies import KERNELS
 from torch import Tensor
 
 from elmokit.config import LstmConfig
+from elmokit.engine import gradient, torch_lstm
+from elmokit.engine.native import can_train
+from elmokit.engine.native_lstm import lstm_cell
+from elmokit.engine.native_lstm import recur as recur_cells
 from elmokit.nn import LstmState, ProjectedLstm
-from elmokit.pretraining.native_recurrence import available, lstm_cell
-from elmokit.pretraining.native_recurrence import recur as recur_cells
 
 pytestmark = [
     pytest.mark.skipif(not KERNELS, reason="the native kernel is not built"),
@@ -49,7 +51,12 @@ def recur(
     states: list[LstmState],
     isa: str | None = None,
 ) -> tuple[list[Tensor], list[LstmState]]:
-    return recur_cells([lstm_cell(layer) for layer in layers], inputs, states, isa)
+    """The kernel over rows of one length, (T, B, P)."""
+    steps, rows, width = inputs[0].shape
+    packed = [x.flatten(0, 1) for x in inputs]
+    cells = [lstm_cell(layer) for layer in layers]
+    outputs, ends = recur_cells(cells, packed, [rows] * steps, states, isa)
+    return [y.view(steps, rows, width) for y in outputs], ends
 
 
 def plain(layer: ProjectedLstm, x: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
@@ -75,18 +82,19 @@ def assert_equals_plain(
     """Outputs, states and all gradients against automatic differentiation in double precision."""
     outputs, ends = recur(layers, inputs, states, isa)
     weights = [torch.randn_like(y) for y in outputs]
-    torch.stack([(y * w).sum() for y, w in zip(outputs, weights)]).sum().backward()
+    loss = torch.stack([(y * w).sum() for y, w in zip(outputs, weights)]).sum()
+    (loss + sum(end.h.square().sum() + end.c.square().sum() for end in ends)).backward()
     for layer, x, state, y, end, weight in zip(
         layers, inputs, states, outputs, ends, weights, strict=True
     ):
         exact, x2 = copy.deepcopy(layer).double(), x.detach().double().requires_grad_()
         exact.zero_grad()
         y2, end2 = plain(exact, x2, LstmState(state.h.double(), state.c.double()))
-        (y2 * weight.double()).sum().backward()
+        loss2 = (y2 * weight.double()).sum()
+        (loss2 + end2.h.square().sum() + end2.c.square().sum()).backward()
         assert_near(y, y2, "outputs")
         assert_near(end.h, end2.h, "h")
         assert_near(end.c, end2.c, "c")
-        assert not end.h.requires_grad and not end.c.requires_grad
         assert_near(x.grad, x2.grad, "gradient of x", 1e-4)
         for (name, got), want in zip(layer.named_parameters(), exact.parameters(), strict=True):
             assert_near(got.grad, want.grad, f"gradient of {name}", 1e-4)
@@ -211,6 +219,48 @@ def test_what_is_not_a_number_stays_visible() -> None:
 
 
 def test_other_dtypes_are_left_to_torch() -> None:
-    assert available(torch.zeros(1))
-    assert not available(torch.zeros(1).double())
-    assert not available(torch.zeros(1, device="meta"))
+    assert can_train(torch.zeros(1))
+    assert not can_train(torch.zeros(1).double())
+    assert not can_train(torch.zeros(1, device="meta"))
+
+
+@pytest.mark.parametrize("isa", [*KERNELS, "torch"])
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("config", CONFIGS[1:], ids=lambda c: f"{c.dim}-{c.projection_dim}")
+def test_sentences_of_different_lengths_are_the_plain_module_too(
+    config: LstmConfig, threads: int, isa: str
+) -> None:
+    torch.set_num_threads(threads)
+    counts = [7, 7, 4, 1, 1]
+    layers, inputs, states = random_case(config, len(counts), counts[0])
+    mask = torch.arange(counts[0]) < torch.tensor(counts)[:, None]  # (T, B)
+    packed = [x[mask] for x in inputs]
+    if isa == "torch":
+        outputs, ends = torch_lstm.recur(layers, packed, counts, states)
+    else:
+        outputs, ends = recur_cells(list(map(lstm_cell, layers)), packed, counts, states, isa)
+    weights = [torch.randn_like(y) for y in outputs]
+    loss = torch.stack([(y * w).sum() for y, w in zip(outputs, weights)]).sum()
+    (loss + sum(end.h.square().sum() + end.c.square().sum() for end in ends)).backward()
+    for layer, x, state, y, end, weight in zip(
+        layers, inputs, states, outputs, ends, weights, strict=True
+    ):
+        exact, x2 = copy.deepcopy(layer).double(), x.detach().double().requires_grad_()
+        exact.zero_grad()
+        start = LstmState(state.h.double(), state.c.double())
+        y2, end2 = exact(x2.transpose(0, 1), mask.t(), start)
+        loss2 = (y2.transpose(0, 1)[mask] * weight.double()).sum()
+        (loss2 + end2.h.square().sum() + end2.c.square().sum()).backward()
+        assert_near(y, y2.transpose(0, 1)[mask], "outputs")
+        assert_near(end.h, end2.h, "h")
+        assert_near(end.c, end2.c, "c")
+        assert_near(x.grad, x2.grad, "gradient of x", 1e-4)
+        for (name, got), want in zip(layer.named_parameters(), exact.parameters(), strict=True):
+            assert_near(got.grad, want.grad, f"gradient of {name}", 1e-4)
+
+
+def test_sentences_without_a_step_keep_their_state() -> None:
+    layers, inputs, states = random_case(CONFIGS[1], 1, 3, directions=1)
+    for run in (gradient.recur, torch_lstm.recur):
+        _, ends = run(layers, [inputs[0][0, :2]], [2], states)
+        assert ends[0].h[2].equal(states[0].h[2]) and ends[0].c[2].equal(states[0].c[2])
