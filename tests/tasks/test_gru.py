@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from elmokit.engine import native
 from elmokit.pretraining import native_recurrence
-from elmokit.tasks import gru
+from elmokit.tasks.parts.encoders import run_grus
 
 pytestmark = pytest.mark.usefixtures("num_threads")
 
@@ -41,7 +41,7 @@ def test_values_and_gradients_are_torchs(
     inputs = [torch.randn(steps, rows, input_dim, requires_grad=True) for _ in layers]
     assert native_recurrence.available(inputs[0])
     weights = [torch.randn(steps, rows, dim) for _ in layers]
-    outputs = gru.recur(layers, inputs)
+    outputs = run_grus(layers, inputs)
     sum((y * w).sum() for y, w in zip(outputs, weights)).backward()
     for layer, x, weight, output in zip(layers, inputs, weights, outputs, strict=True):
         exact, exact_x = copy.deepcopy(layer).double(), x.detach().double().requires_grad_()
@@ -57,9 +57,9 @@ def test_values_and_gradients_are_torchs(
 def test_without_the_kernel_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     layers, inputs = random_layers(5, 6), [torch.randn(4, 3, 5) for _ in range(2)]
     with torch.no_grad():
-        want = gru.recur(layers, inputs)
+        want = run_grus(layers, inputs)
         monkeypatch.setattr(native_recurrence, "available", lambda tensor: False)
-        got = gru.recur(layers, inputs)
+        got = run_grus(layers, inputs)
     for a, b, layer, x in zip(got, want, layers, inputs, strict=True):
         assert torch.equal(a, layer(x)[0])
         torch.testing.assert_close(a, b)
@@ -68,5 +68,5 @@ def test_without_the_kernel_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_texts_and_no_tokens_have_no_states() -> None:
     layers = random_layers(5, 6)
     for steps, rows in ((0, 2), (3, 0)):
-        for output in gru.recur(layers, [torch.zeros(steps, rows, 5)] * 2):
+        for output in run_grus(layers, [torch.zeros(steps, rows, 5)] * 2):
             assert output.shape == (steps, rows, 6)
