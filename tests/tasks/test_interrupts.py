@@ -374,10 +374,7 @@ ADVICE = "restore it from a copy, or train in a new folder"
     ],
 )
 def test_a_bad_checkpoint_stops_and_changes_nothing(
-    damage: Callable[[Path], None],
-    mentions: tuple[str, ...],
-    data: dict[str, Path],
-    tmp_path: Path,
+    damage: Callable[[Path], None], mentions: tuple[str, ...], data: dict[str, Path], tmp_path: Path
 ) -> None:
     config = ner_config({"epochs": 2, "ema": 0.9}, place="none")
     interrupted(4, data, tmp_path / "run", config)

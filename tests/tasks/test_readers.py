@@ -165,10 +165,7 @@ def test_bad_conllu_is_refused_with_its_line(file: Write) -> None:
 def test_klue_tokens_take_the_entity_of_their_first_tagged_character(file: Write) -> None:
     header = "## 주석 : ##\n## id-0\t<김연아:PS>가 ...\n"
     text = header + characters("#|김연아/PS|가| |서울/LC|역| |2 월/DT|에") + "\n## id-1\tx\n#\tO\n"
-    expected = [
-        tagged("#김연아가/B-PS 서울역/B-LC 2/B-DT 월에/I-DT"),
-        tagged("#/O"),
-    ]
+    expected = [tagged("#김연아가/B-PS 서울역/B-LC 2/B-DT 월에/I-DT"), tagged("#/O")]
     assert read_klue(file(text), Reader("whitespace").spans) == expected
     assert read_tagged(file(text), tokenizer=Reader("whitespace").spans) == expected
     with pytest.raises(ConfigError, match="tokenizer"):

@@ -159,11 +159,7 @@ def test_large_static_vectors_are_kept_for_the_data_only(
 
 
 def test_all_seeds_load_the_bilm_once(
-    bilm: Path,
-    data: Path,
-    tmp_path: Path,
-    loads: list[str],
-    embedded: list[tuple[str, ...]],
+    bilm: Path, data: Path, tmp_path: Path, loads: list[str], embedded: list[tuple[str, ...]]
 ) -> None:
     run = tmp_path / "run"
     train_task("ner", data, data, bilm, run, CONFIG, seeds=3, device="cpu")

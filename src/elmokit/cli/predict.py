@@ -28,8 +28,7 @@ Questions = Annotated[
     ),
 ]
 Context = Annotated[
-    str | None,
-    typer.Option(metavar="WORDS", help="The text itself, to ask --question about."),
+    str | None, typer.Option(metavar="WORDS", help="The text itself, to ask --question about.")
 ]
 Bilm = Annotated[
     str | None,

@@ -24,8 +24,7 @@ Dev = Annotated[
 ]
 Run = Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
 Bilm = Annotated[
-    str | None,
-    typer.Option("--model", metavar="MODEL", help="The biLM, in any published format."),
+    str | None, typer.Option("--model", metavar="MODEL", help="The biLM, in any published format.")
 ]
 ElmoAt = Annotated[
     str | None,

@@ -18,26 +18,11 @@ from ..config import within
 from ..errors import ConfigError, FormatError, InputError, quoted
 from ..nn.shapes import Bool, Float
 from ..text.reader import Reader
-from .config import (
-    WIDE,
-    ElmoPlacement,
-    TaskConfig,
-    TrainerConfig,
-    WordsConfig,
-    below_one,
-)
+from .config import WIDE, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
 from .parts.embedding import TaskEmbedding
 from .parts.encoders import BiLstm, VariationalDropout
 from .parts.labels import LabelModel, LabelTask
-from .parts.lines import (
-    Lines,
-    filled_lines,
-    json_lines,
-    json_object,
-    one_side,
-    table_rows,
-    text_of,
-)
+from .parts.lines import Lines, filled_lines, json_lines, json_object, one_side, table_rows, text_of
 from .parts.metrics import require_libraries
 from .parts.words import TokenBatch
 from .task import LabelSets, Read
@@ -196,11 +181,9 @@ def read_jsonl(
 
 
 def _labelled(
-    path: Path | str,
-    tokenizer: Callable[[str], list[str]],
-    rows: Iterable[tuple[str, str, str]],
+    path: Path | str, tokenizer: Callable[[str], list[str]], rows: Iterable[tuple[str, str, str]]
 ) -> list[LabelledText]:
-    """The rows (place, text, label) that have a text."""
+    """The rows (where, text, label) that have a text."""
     examples = []
     num_empty = 0
     for where, words, label in rows:

@@ -20,10 +20,7 @@ from .parts.conll import TaggedSentence, read_tagged
 from .parts.crf import Crf
 from .parts.embedding import TaskEmbedding
 from .parts.encoders import BiLstm
-from .parts.lines import (
-    one_side,
-    text_of,
-)
+from .parts.lines import one_side, text_of
 from .parts.metrics import require_libraries, span_scores
 from .parts.tags import bio_to_bioul, bioul_to_bio, bioul_transitions
 from .parts.words import TokenBatch
@@ -60,7 +57,7 @@ class NerTagger(TaskModel[TaggedSentence, list[str]]):
 
     def __init__(self, config: NerConfig, embedding: TaskEmbedding, types: Sequence[str]) -> None:
         super().__init__()
-        self.tags = ["O", *(f"{place}-{kind}" for kind in types for place in "BILU")]
+        self.tags = ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BILU")]
         self.embedding = embedding
         self.encoder = BiLstm(embedding.dim, config.lstm_dim, config.lstm_layers, config.dropout)
         self.dropout = nn.Dropout(config.dropout)

@@ -19,26 +19,11 @@ from ..errors import FormatError, InputError
 from ..files.files import json_field
 from ..nn.shapes import Bool, Float
 from ..text.reader import Reader
-from .config import (
-    WIDE,
-    ElmoPlacement,
-    TaskConfig,
-    TrainerConfig,
-    WordsConfig,
-    below_one,
-)
+from .config import WIDE, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
 from .parts.embedding import TaskEmbedding
 from .parts.encoders import BiLstm, VariationalDropout
 from .parts.labels import LabelModel, LabelTask
-from .parts.lines import (
-    Lines,
-    filled_lines,
-    json_lines,
-    json_object,
-    one_side,
-    table_rows,
-    text_of,
-)
+from .parts.lines import Lines, filled_lines, json_lines, json_object, one_side, table_rows, text_of
 from .parts.metrics import require_libraries
 from .parts.words import TokenBatch
 from .task import LabelSets, Read

@@ -38,11 +38,7 @@ from .config import (
 )
 from .parts.embedding import TaskEmbedding
 from .parts.encoders import AlternatingLstm
-from .parts.lines import (
-    json_lines,
-    one_side,
-    text_of,
-)
+from .parts.lines import json_lines, one_side, text_of
 from .parts.tags import bio_fault, spans
 from .parts.words import TokenBatch
 from .task import LabelSets, Read, Scores, Task, TaskModel
@@ -94,7 +90,7 @@ class Frame:
 def read_frames(path: Path | str) -> list[Frame]:
     """The frames of a file of sentences, one JSON object a line.
 
-    An object has `words` and `frames`; each frame has `pred`, the place of the predicate from 0,
+    An object has `words` and `frames`; each frame has `pred`, the position of the predicate from 0,
     and `tags`, a BIO tag a word. Sentences without frames give none.
     """
     frames = []
@@ -168,10 +164,10 @@ class SrlTagger(TaskModel[Frame, list[str]]):
 
         Args:
             batch: The sentences.
-            predicates: The place of each one's predicate.
+            predicates: The position of each predicate.
         """
-        places = torch.arange(batch.mask.shape[1], device=batch.mask.device)
-        is_predicate = (places == predicates[:, None]).long()
+        positions = torch.arange(batch.mask.shape[1], device=batch.mask.device)
+        is_predicate = (positions == predicates[:, None]).long()
         x = torch.cat([self.embedding(batch), self.predicate(is_predicate)], dim=-1)
         h = self.encoder(x, batch.mask)
         scores: Tensor = self.scores(self.embedding.at_output(h, batch))
@@ -191,8 +187,8 @@ class SrlTagger(TaskModel[Frame, list[str]]):
 
     def _read(self, examples: Sequence[Frame], read: Read) -> tuple[TokenBatch, Tensor]:
         batch = read([example.tokens for example in examples])
-        places = [example.predicate for example in examples]
-        return batch, self(batch, torch.tensor(places, device=batch.mask.device))
+        positions = [example.predicate for example in examples]
+        return batch, self(batch, torch.tensor(positions, device=batch.mask.device))
 
 
 def bio_tags(labels: Sequence[str]) -> list[str]:

@@ -156,7 +156,7 @@ class _Open:
 
     def _mark(self, cell: str, where: str) -> None:
         """What begins and ends at the next token."""
-        place = self.num_before + len(self.sentence)
+        position = self.num_before + len(self.sentence)
         for mark in _marks(cell):
             match = _MARK.fullmatch(mark)
             if match is None or not (match[1] or match[3]):
@@ -165,11 +165,11 @@ class _Open:
                 )
             begun = self.begun.setdefault(match[2], [])
             if match[1]:
-                begun.append((place, where))
+                begun.append((position, where))
             if match[3]:
                 if not begun:
                     raise FormatError(f"{where}: a mention ends with {mark}, but none has begun")
-                self._keep(match[2], (begun.pop()[0], place + 1))
+                self._keep(match[2], (begun.pop()[0], position + 1))
 
     def _keep(self, name: str, span: Span) -> None:
         # As the official scorer does: a span is a mention once only.
@@ -219,13 +219,13 @@ def bracketed(sentences: Sequence[Sequence[str]], clusters: Sequence[Cluster]) -
         for start, end in cluster:
             begins[start] += "["
             ends[end - 1].append((start, number))
-    lines, place = [], 0
+    lines, position = [], 0
     for sentence in sentences:
         words = []
         for word in sentence:
             # What began last ends first.
-            closing = "".join(f"]{number}" for _, number in sorted(ends[place], reverse=True))
-            words.append(f"{begins[place]}{word}{closing}")
-            place += 1
+            closing = "".join(f"]{number}" for _, number in sorted(ends[position], reverse=True))
+            words.append(f"{begins[position]}{word}{closing}")
+            position += 1
         lines.append(" ".join(words))
     return lines

@@ -185,7 +185,7 @@ class ScoredSpans:
         self.scores = scores
 
     def represent(self, kept: Sequence[tuple[int, int]]) -> Float[Tensor, "N G"]:
-        """g of the spans at these places of the grid."""
+        """g of the spans at these cells of the grid."""
         start, width = torch.tensor(kept, device=self.x.device).T
         tokens = windows(self.x, len(self.widths))[start]
         head = torch.einsum("nw,nwd->nd", self.weights[start, width], tokens)
@@ -288,19 +288,19 @@ class CorefModel(TaskModel[CorefDocument, list[Cluster]]):
     def _read(self, sentences: Sequence[Sequence[str]], read: Read) -> tuple[Tensor, Tensor]:
         """x and x* of all tokens in their order, read in groups of sentences of like lengths."""
         starts = [0, *accumulate(map(len, sentences))]
-        inputs, states, places = [], [], []
+        inputs, states, positions = [], [], []
         for group in length_groups([len(sentence) for sentence in sentences]):
             batch = read([sentences[i] for i in group])
             x = self.embedding(batch)
             h = self.dropout(self.encoder(x, batch.mask))
             inputs.append(x[batch.mask])
             states.append(self.embedding.at_output(h, batch)[batch.mask])
-            places += [t for i in group for t in range(starts[i], starts[i + 1])]
-        order = torch.tensor(places).argsort().to(inputs[0].device)
+            positions += [t for i in group for t in range(starts[i], starts[i + 1])]
+        order = torch.tensor(positions).argsort().to(inputs[0].device)
         return torch.cat(inputs)[order], torch.cat(states)[order]
 
     def keep(self, scores: Tensor, is_span: Tensor) -> list[tuple[int, int]]:
-        """The places of the λT best spans that do not cross."""
+        """The cells of the λT best spans that do not cross."""
         num_spans = max(1, int(self.config.spans_per_token * len(scores)))
         return prune(scores.detach().cpu().numpy(), is_span.cpu().numpy(), num_spans)
 

@@ -45,8 +45,8 @@ def head_weights(scores: Float[Tensor, " T"], width: int) -> Float[Tensor, "T W 
 
     Row (t, w) has the weights of the tokens t, t + 1, …; zero from t + w + 1 on.
     """
-    place = torch.arange(width, device=scores.device)
-    is_outside = place > place[:, None]
+    offset = torch.arange(width, device=scores.device)
+    is_outside = offset > offset[:, None]
     inside = windows(scores, width)[:, None].masked_fill(is_outside, -torch.inf)
     return inside.softmax(dim=-1)
 
@@ -98,7 +98,7 @@ def predecessors(x: Float[Tensor, "N ..."], num: int) -> Float[Tensor, "N K ..."
 
 
 def has_predecessors(num_rows: int, num: int, device: torch.device) -> Bool[Tensor, "N K"]:
-    """Which of the places in `predecessors` hold a row."""
+    """Which of the slots in `predecessors` hold a row."""
     row = torch.arange(num_rows, device=device)[:, None]
     return torch.arange(num, device=device) >= num - row
 

@@ -18,9 +18,7 @@ from ...errors import FormatError, InputError, MissingExtra
 from ...text.reader import Reader
 from ...text.sentences import split_sentences
 from ..parts.embedding import TaskEmbedding
-from ..parts.lines import (
-    one_side,
-)
+from ..parts.lines import one_side
 from ..task import LabelSets, Scores, Task
 from .document import Cluster, CorefDocument, bracketed, read_documents
 from .model import CorefConfig, CorefModel

@@ -15,9 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...errors import (
-    ConfigError,
-)
+from ...errors import ConfigError
 from ...layers import Layers, layer_weights
 from ...model import Elmo
 from ...text.groups import grouped

@@ -44,14 +44,14 @@ class Bidirectional(nn.Module):
         self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T H"]:
         """The states of each token, zero where the shorter texts end."""
-        places = _from_the_end(mask)
+        positions = _from_the_end(mask)
         for i, layers in enumerate(zip(self.forward_layers, self.backward_layers, strict=True)):
             x = self.dropout(x) if i else x
             forward, backward = self._recur(
-                layers, [x.transpose(0, 1), _reordered(x, places).transpose(0, 1)]
+                layers, [x.transpose(0, 1), _reordered(x, positions).transpose(0, 1)]
             )
             x = torch.cat(
-                [forward.transpose(0, 1), _reordered(backward.transpose(0, 1), places)], dim=-1
+                [forward.transpose(0, 1), _reordered(backward.transpose(0, 1), positions)], dim=-1
             )
         return x * mask[..., None]
 
@@ -112,19 +112,19 @@ class VariationalDropout(nn.Module):
 
 
 def _from_the_end(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """The place of each token, counted from the end of its text; padding stays where it is.
+    """The position of each token, counted from the end of its text; padding stays where it is.
 
     Of a batch as one row, so that one index finds a token.
     """
     lengths = mask.sum(dim=1, keepdim=True)
-    places = torch.arange(mask.shape[1], device=mask.device)
-    reversed_places = torch.where(mask, lengths - 1 - places, places)
+    positions = torch.arange(mask.shape[1], device=mask.device)
+    reversed_positions = torch.where(mask, lengths - 1 - positions, positions)
     rows = torch.arange(len(mask), device=mask.device)
-    return reversed_places + rows[:, None] * mask.shape[1]
+    return reversed_positions + rows[:, None] * mask.shape[1]
 
 
-def _reordered(x: Float[Tensor, "B T D"], places: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-    return x.flatten(0, 1).index_select(0, places.flatten()).view_as(x)
+def _reordered(x: Float[Tensor, "B T D"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+    return x.flatten(0, 1).index_select(0, positions.flatten()).view_as(x)
 
 
 def run_grus(
@@ -217,7 +217,7 @@ class HighwayLstm(nn.Module):
 
         Args:
             x: All first tokens, then all second ones, … of sentences from long to short.
-            sizes: How many tokens there are at each place.
+            sizes: How many tokens there are at each position.
         """
         inputs, carried = self.input(x).split(sizes), self.carry(x).split(sizes)
         weight = self.recurrent.weight.t()

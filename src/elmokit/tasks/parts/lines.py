@@ -8,12 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from ...errors import (
-    ConfigError,
-    FormatError,
-    InputError,
-    quoted,
-)
+from ...errors import ConfigError, FormatError, InputError, quoted
 from ...files.files import read_lines
 
 T = TypeVar("T")
@@ -45,7 +40,7 @@ def json_object(line: str) -> dict[str, Any] | None:
 def json_lines(
     path: Path | str, lines: Lines | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The JSON objects of a file, one a line, each with its place for errors.
+    """The JSON objects of a file, one per line, each with its file and line for errors.
 
     Args:
         path: The file, plain or compressed.
@@ -65,7 +60,7 @@ def json_lines(
 def table_rows(
     path: Path | str, *columns: str | int, lines: Lines | None = None
 ) -> Iterator[tuple[str, list[str]]]:
-    """The values of some columns, row by row, each with its place for errors.
+    """The values of some columns, row by row, each with its file and line for errors.
 
     Args:
         path: The file, plain or compressed.

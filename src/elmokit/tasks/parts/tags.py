@@ -17,7 +17,7 @@ Span = tuple[str, int, int]
 
 
 def bio_fault(tags: Sequence[str]) -> tuple[int, str] | None:
-    """The first tag that BIO does not allow: its place, and what is wrong with it."""
+    """The first tag that BIO does not allow: its position, and what is wrong with it."""
     previous = "O"
     for i, tag in enumerate(tags):
         if not is_tag(tag, "BI"):
@@ -101,8 +101,8 @@ def bioul_to_bio(tags: Sequence[str]) -> list[str]:
                 f"tag {i}: {quoted(after)} is not BIOUL; expected O or B-, I-, L-, U-LABEL"
             )
         if not _follows(tag, after):
-            place = f"tag {i}: {after}" if i < len(tags) else "the end"
-            raise InputError(f"{place} cannot stand after {tag} in BIOUL")
+            where = f"tag {i}: {after}" if i < len(tags) else "the end"
+            raise InputError(f"{where} cannot stand after {tag} in BIOUL")
     plain = {"O": "O", "B": "B", "I": "I", "U": "B", "L": "I"}
     return [plain[tag[0]] + tag[1:] for tag in tags]
 

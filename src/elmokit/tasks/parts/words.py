@@ -128,7 +128,7 @@ class TokenReader:
     def _spell(self, words: list[str]) -> Tensor:
         assert self.characters is not None
         ids = self.characters.encode(words)
-        # Columns beyond one whole filter of padding add nothing to the maximum over places.
+        # Columns beyond one whole filter of padding add nothing to the maximum over positions.
         longest = int((ids != NO_CHARACTER).sum(axis=1).max(initial=0))
         return torch.from_numpy(ids[:, : longest + self.margin]).to(self.device)
 

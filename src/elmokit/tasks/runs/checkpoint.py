@@ -72,21 +72,14 @@ class Progress:
 
 
 def write_checkpoint(
-    path: Path,
-    progress: Progress,
-    tensors: dict[str, Tensor],
-    row: dict[str, Any] | None = None,
+    path: Path, progress: Progress, tensors: dict[str, Tensor], row: dict[str, Any] | None = None
 ) -> None:
     """Write a checkpoint in place of the one before it, with the row of the epoch that it ends."""
     metadata = {"state": json.dumps(asdict(progress))}
     if row is not None:
         metadata["row"] = json.dumps(row)
     with whole_file(path) as temporary:
-        save_tensors(
-            temporary,
-            {name: t.detach().cpu() for name, t in tensors.items()},
-            metadata,
-        )
+        save_tensors(temporary, {name: t.detach().cpu() for name, t in tensors.items()}, metadata)
         with temporary.open("r+b") as file:
             os.fsync(file.fileno())  # the new one must be on disk before the old one is gone
 

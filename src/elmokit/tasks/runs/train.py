@@ -35,15 +35,7 @@ from ..parts.bilm import (
 )
 from ..parts.words import TokenReader, WordTable, word_table
 from ..registry import find_task
-from ..task import (
-    AnyTask,
-    ConfigT,
-    ExampleT,
-    PredictionT,
-    Task,
-    new_model,
-    warn_of_unknown_labels,
-)
+from ..task import AnyTask, ConfigT, ExampleT, PredictionT, Task, new_model, warn_of_unknown_labels
 from .figure import draw_layer_weights
 from .files import (
     VERSION,

@@ -14,15 +14,7 @@ from torch import Tensor, nn
 from ...config import one_of, within
 from ...errors import ConfigError
 from ...nn.shapes import Bool, Float, Int
-from ..config import (
-    MANY,
-    WIDE,
-    ElmoPlacement,
-    TaskConfig,
-    TrainerConfig,
-    WordsConfig,
-    below_one,
-)
+from ..config import MANY, WIDE, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
 from ..parts.embedding import TaskEmbedding
 from ..parts.encoders import BiGru, VariationalDropout
 from ..parts.words import TokenBatch
@@ -147,9 +139,9 @@ class BiDaf(TaskModel[Question, Answer]):
         for group in self._windows(examples):
             tokens = [examples[i].passage.tokens[start:end] for i, start, end in group]
             start, end = self(read(tokens), read([examples[i].tokens for i, _, _ in group]))
-            scores, places = best_spans(start, end, self.config.max_answer_tokens)
+            scores, positions = best_spans(start, end, self.config.max_answer_tokens)
             totals = start.logsumexp(dim=1) + end.logsumexp(dim=1)
-            rows = zip(group, scores.tolist(), places.tolist(), totals.tolist(), strict=True)
+            rows = zip(group, scores.tolist(), positions.tolist(), totals.tolist(), strict=True)
             for (i, shift, _), score, (first, last), total in rows:
                 found[i].append(_Found(score, Span(first + shift, last + shift), total))
         return [_answer(example, of) for example, of in zip(examples, found, strict=True)]
@@ -265,7 +257,7 @@ class SelfAttention(nn.Module):
 def masked_softmax(
     scores: Float[Tensor, "... T"], mask: Bool[Tensor, "... T"]
 ) -> Float[Tensor, "... T"]:
-    """The softmax over the places of the mask; all zero where there are none."""
+    """The softmax over the positions of the mask; all zero where there are none."""
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
 
@@ -278,13 +270,15 @@ def best_spans(
     All spans are tried, those of a length at once.
     """
     best = torch.full_like(start[:, 0], -torch.inf)
-    places = torch.zeros(len(start), 2, dtype=torch.long, device=start.device)
+    positions = torch.zeros(len(start), 2, dtype=torch.long, device=start.device)
     for more in range(min(max_tokens, start.shape[1])):
         scores, first = (start[:, : start.shape[1] - more] + end[:, more:]).max(dim=1)
         is_better = scores > best
         best = torch.where(is_better, scores, best)
-        places = torch.where(is_better[:, None], torch.stack([first, first + more], 1), places)
-    return best, places
+        positions = torch.where(
+            is_better[:, None], torch.stack([first, first + more], 1), positions
+        )
+    return best, positions
 
 
 def span_log_likelihood(
@@ -293,7 +287,7 @@ def span_log_likelihood(
     """log Σ p(start_i)·p(end_j) over the right spans (i, j) of each row.
 
     Args:
-        start: Scores of the places where an answer may start, −∞ where there is no token.
+        start: Scores of the tokens where an answer may start, −∞ where there is no token.
         end: Scores of those where it may end.
         spans: One or more spans for each row.
     """
@@ -301,8 +295,8 @@ def span_log_likelihood(
     # A span again is a span of no weight.
     padded = [[*of_row, *[of_row[0]] * (most - len(of_row))] for of_row in spans]
     is_real = torch.tensor([[k < len(of_row) for k in range(most)] for of_row in spans])
-    places = torch.tensor(padded, device=start.device)
-    log_start = start.log_softmax(dim=1).gather(1, places[..., 0])
-    log_end = end.log_softmax(dim=1).gather(1, places[..., 1])
+    positions = torch.tensor(padded, device=start.device)
+    log_start = start.log_softmax(dim=1).gather(1, positions[..., 0])
+    log_end = end.log_softmax(dim=1).gather(1, positions[..., 1])
     joint = (log_start + log_end).masked_fill(~is_real.to(start.device), -torch.inf)
     return joint.logsumexp(dim=1)

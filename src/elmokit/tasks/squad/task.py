@@ -26,10 +26,7 @@ from ...errors import FormatError, InputError
 from ...files.files import json_field, read_lines
 from ...text.reader import Reader
 from ..parts.embedding import TaskEmbedding
-from ..parts.lines import (
-    one_side,
-    share_of,
-)
+from ..parts.lines import one_side, share_of
 from ..task import LabelSets, Scores, Task
 from .model import Answer, BiDaf, SquadConfig
 from .passage import Passage, Question, Rules, spans_inside, window_around
@@ -181,8 +178,8 @@ def _question(
         passage, spans = passage.part(*window), list(spans_inside(spans, *window))
     question = json_field(row, "question", str, where=where)
     tokens = tuple(reader.tokens(question))
-    places = tuple(dict.fromkeys(spans))
-    return Question(passage, question, tokens, tuple(answers), places, rules, name)
+    distinct = tuple(dict.fromkeys(spans))
+    return Question(passage, question, tokens, tuple(answers), distinct, rules, name)
 
 
 def _paragraphs(
