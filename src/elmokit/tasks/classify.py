@@ -151,7 +151,7 @@ def read_tsv(
 ) -> list[LabelledText]:
     """The texts of a tab-separated table; quotation marks are text like any other.
 
-    Rows without a text are left out, and their number is said.
+    Rows without a text are left out, and their number is logged.
 
     Args:
         path: The file, plain or compressed.
@@ -214,11 +214,6 @@ class Bcn(LabelModel[LabelledText]):
     """A sentence that attends to itself, pooled four ways, and classified by maxout layers.
 
     The original reads two texts; of a single one, both are the same, and one half is enough.
-
-    Args:
-        config: The sizes.
-        embedding: What it reads of each token.
-        labels: The classes.
     """
 
     def __init__(
@@ -298,7 +293,7 @@ def pools(h: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> list[Tensor]:
 
 
 class ClassifyTask(LabelTask[ClassifyConfig, LabelledText]):
-    """One label a text: PTB trees with their labels, TSV or JSON lines."""
+    """One label per text: PTB trees with their labels, TSV or JSON lines."""
 
     name: ClassVar[str] = "classify"
     config_class = ClassifyConfig

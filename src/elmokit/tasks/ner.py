@@ -48,11 +48,6 @@ class NerTagger(TaskModel[TaggedSentence, list[str]]):
 
     It reads and gives BIO tags; inside it scores BIOUL tags, with the transitions that make no
     sense ruled out.
-
-    Args:
-        config: The sizes.
-        embedding: What it reads of each token.
-        types: Entity types, such as PER.
     """
 
     def __init__(self, config: NerConfig, embedding: TaskEmbedding, types: Sequence[str]) -> None:

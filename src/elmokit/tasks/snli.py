@@ -73,7 +73,7 @@ class SentencePair:
 
 
 def read_inference(path: Path | str, tokenizer: Callable[[str], list[str]]) -> list[SentencePair]:
-    """The pairs of a file that have a gold label; the number of those with an empty side is said.
+    """The pairs of a file that have a gold label; pairs with an empty side are logged.
 
     The file is JSON lines, or a table with tabs and a header; either has premise, hypothesis and
     label, or sentence1, sentence2 and gold_label, and whatever else.
@@ -130,11 +130,6 @@ class Esim(LabelModel[SentencePair]):
     One biLSTM reads both; ELMo is at its input, its output or both. Each token is compared with
     what it is aligned to in the other sentence, a second biLSTM composes the comparisons, and two
     feed-forward layers say the label.
-
-    Args:
-        config: The sizes.
-        embedding: What it reads of each token.
-        labels: The classes.
     """
 
     def __init__(self, config: SnliConfig, embedding: TaskEmbedding, labels: Sequence[str]) -> None:
@@ -204,7 +199,7 @@ def pooled(v: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> list[Float[T
 
 
 class SnliTask(LabelTask[SnliConfig, SentencePair]):
-    """One label a pair of sentences: JSON lines or TSV."""
+    """One label per pair of sentences: JSON lines or TSV."""
 
     name: ClassVar[str] = "snli"
     config_class = SnliConfig

@@ -39,6 +39,7 @@ from .config import (
 from .parts.embedding import TaskEmbedding
 from .parts.encoders import AlternatingLstm
 from .parts.lines import json_lines, one_side, text_of
+from .parts.metrics import precision_recall_f1
 from .parts.tags import bio_fault, spans
 from .parts.words import TokenBatch
 from .task import LabelSets, Read, Scores, Task, TaskModel
@@ -91,7 +92,7 @@ def read_frames(path: Path | str) -> list[Frame]:
     """The frames of a file of sentences, one JSON object a line.
 
     An object has `words` and `frames`; each frame has `pred`, the position of the predicate from 0,
-    and `tags`, a BIO tag a word. Sentences without frames give none.
+    and `tags`, one BIO tag per word. Sentences without frames give none.
     """
     frames = []
     for where, record in json_lines(path):
@@ -134,11 +135,6 @@ class SrlTagger(TaskModel[Frame, list[str]]):
     """[x; ELMo; is it the predicate?] → alternating highway LSTMs → a softmax over BIO tags.
 
     It learns each token's tag alone; that tags fit together is up to the decoder.
-
-    Args:
-        config: The sizes.
-        embedding: What it reads of each token.
-        labels: Labels of the arguments, V among them.
     """
 
     def __init__(self, config: SrlConfig, embedding: TaskEmbedding, labels: Sequence[str]) -> None:
@@ -287,9 +283,11 @@ def argument_scores(
         there.update(_labels(a))
     labels = sorted({*said, *there})
     return {
-        **_scores(right.total(), said.total(), there.total()),
+        **precision_recall_f1(right.total(), said.total(), there.total()),
         "perfect": num_perfect / len(gold),
-        "labels": {label: _scores(right[label], said[label], there[label]) for label in labels},
+        "labels": {
+            label: precision_recall_f1(right[label], said[label], there[label]) for label in labels
+        },
     }
 
 
@@ -299,15 +297,6 @@ def _counted(tags: Sequence[str]) -> set[Argument]:
 
 def _labels(found: Iterable[Argument]) -> list[str]:
     return [argument.label for argument in found]
-
-
-def _scores(right: int, said: int, there: int) -> dict[str, Any]:
-    return {
-        "precision": right / said if said else 0.0,
-        "recall": right / there if there else 0.0,
-        "f1": 2 * right / (said + there) if said + there else 0.0,
-        "support": there,
-    }
 
 
 class SrlTask(Task[SrlConfig, Frame, list[str]]):

@@ -247,13 +247,9 @@ def antecedent_likelihood(
 
 
 class CorefModel(TaskModel[CorefDocument, list[Cluster]]):
-    """[x; ELMo] → biLSTM a sentence → spans → the best λT of them → an antecedent or none each.
+    """[x; ELMo] → biLSTM per sentence → spans → the best λT of them → an antecedent or none each.
 
     Documents are read one by one: a batch of several has the mean of their losses.
-
-    Args:
-        config: The sizes.
-        embedding: What it reads of each token.
     """
 
     def __init__(self, config: CorefConfig, embedding: TaskEmbedding) -> None:

@@ -13,19 +13,15 @@ from ...text.token import Token
 from .tags import bio_fault, iob1_to_bio, is_iob1, is_tag, spans
 
 Tagset: TypeAlias = Literal["upos", "xpos"]
-
-
 Line: TypeAlias = tuple[int, str]
 """A line and its number, from 1."""
-
-
 _CONLLU_COLUMNS = 10
 _BLANKS = re.compile("[ \t]+")
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedSentence:
-    """A sentence with one tag a token."""
+    """A sentence with one tag per token."""
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
@@ -136,9 +132,9 @@ def read_tagged(
 def read_columns(
     path: Path | str, *, token_column: int | None = None, tag_column: int = -1
 ) -> list[TaggedSentence]:
-    """The sentences of a file with a token and its BIO tag a line, and blank lines between them.
+    """The sentences of a file with one token and its BIO tag per line, and blank lines between.
 
-    Columns are parted by tabs, or by blanks in a line without tabs. Comments (`#`) before a
+    Columns are separated by tabs, or by spaces in a line without tabs. Comments (`#`) before a
     sentence and -DOCSTART- are skipped. A file in IOB1, as CoNLL-2003 is, comes out as BIO.
 
     Args:
@@ -166,7 +162,7 @@ def read_klue(path: Path | str, tokenizer: Callable[[str], list[Token]]) -> list
     it holds an earlier one.
 
     Args:
-        path: The file, plain or compressed: a character, a tab and its BIO tag a line.
+        path: The file, plain or compressed: one character, a tab and its BIO tag per line.
         tokenizer: Text → tokens with offsets, such as `Reader(...).spans`.
     """
     return klue_sentences(numbered_lines(path), path, tokenizer)

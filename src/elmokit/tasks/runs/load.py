@@ -13,7 +13,8 @@ from ...files.files import is_there
 from ...model import Elmo
 from ...model.device import find_device
 from ...text.reader import Reader
-from ..parts.bilm import FrozenLayers, bilm_reader, check_bilm, check_layers, fingerprint, load_bilm
+from ..parts import bilm
+from ..parts.bilm import FrozenLayers
 from ..parts.words import TokenReader
 from ..registry import current_name, find_task
 from ..task import (
@@ -27,17 +28,7 @@ from ..task import (
     new_model,
     warn_of_unknown_labels,
 )
-from .files import (
-    check_weights,
-    is_same_data,
-    is_task_run,
-    load_weights,
-    load_words,
-    read_best_seed,
-    read_task_json,
-    seed_folder,
-    seed_numbers,
-)
+from . import files
 from .trainer import predict
 
 log = logging.getLogger(__name__)
@@ -68,7 +59,7 @@ class TrainedTask(Generic[ConfigT, ExampleT, PredictionT]):
         contents tell, whatever it is called now.
         """
         path, config = Path(path), self.config
-        if config.held_out and any(is_same_data(path, data) for data in self._data):
+        if config.held_out and any(files.is_same_data(path, data) for data in self._data):
             log.warning(
                 "%s is the training data: scoring only the %g of it that was held out",
                 *(path, config.held_out),
@@ -167,7 +158,7 @@ def load_seeds(
     The biLM is loaded once, and its layers of a sentence are computed once, for all of them.
     """
     opened = _OpenRun(Path(run), task, model, layers, device)
-    numbers = seed_numbers(opened.folder) or [_best_seed(opened.folder)]
+    numbers = files.seed_numbers(opened.folder) or [_best_seed(opened.folder)]
     if opened.layers is not None and layers is None:
         opened.layers.is_cached = len(numbers) > 1
     for number in numbers:
@@ -185,28 +176,28 @@ class _OpenRun:
         layers: FrozenLayers | None,
         device: str | None,
     ) -> None:
-        if not is_task_run(folder):
+        if not files.is_task_run(folder):
             raise FileError(
                 f"{folder} is no task run: it has no task.json; make one: elmokit train"
             )
         self.folder, self.device = folder, device
-        self.record = read_task_json(folder)
+        self.record = files.read_task_json(folder)
         self.task, self.config = self._find_task(task)
         self.layers = None
         if self.record["model"] is not None and not self.config.elmo.finetune:
             self.layers = layers or self._frozen(model)
-            check_layers(self.layers, self.config.elmo)
+            bilm.check_layers(self.layers, self.config.elmo)
             self._check_fingerprint(self.layers.elmo)
 
     def load(self, seed: int) -> AnyTrainedTask:
         """The model of a seed."""
-        layers, config, folder = self.layers, self.config, seed_folder(self.folder, seed)
+        layers, config, folder = self.layers, self.config, files.seed_folder(self.folder, seed)
         if self.record["model"] is not None and config.elmo.finetune:
-            tuned = load_bilm(folder / "bilm", tokenizer=config.tokenizer, device=self.device)
+            tuned = bilm.load_bilm(folder / "bilm", tokenizer=config.tokenizer, device=self.device)
             layers = FrozenLayers(tuned, config.elmo.layers, is_cached=False)
         elmo = None if layers is None else layers.elmo
         device = find_device(self.device) if elmo is None else elmo.device
-        table, labels = load_words(self.folder), self.record["facts"]
+        table, labels = files.load_words(self.folder), self.record["facts"]
         weights = folder / "model.safetensors"
         try:
             with torch.device("meta"):  # a model as large as a damaged file says is not made
@@ -214,11 +205,11 @@ class _OpenRun:
         except KeyError as e:
             where = self.folder / "task.json"
             raise FormatError(f"{where}: the field facts.{e.args[0]} is missing") from e
-        check_weights(weights, expected)
+        files.check_weights(weights, expected)
         model = new_model(self.task, config, labels, table, layers, seed)
-        load_weights(weights, model)
+        files.load_weights(weights, model)
         read = TokenReader(config.words, table, layers, device)
-        reader = bilm_reader(elmo, config.tokenizer)
+        reader = bilm.bilm_reader(elmo, config.tokenizer)
         return TrainedTask(
             self.task, config, model.to(device).eval(), read, reader, self.record, seed
         )
@@ -245,9 +236,9 @@ class _OpenRun:
             )
         try:
             elmo = (
-                check_bilm(source, config.tokenizer)
+                bilm.check_bilm(source, config.tokenizer)
                 if isinstance(source, Elmo)
-                else load_bilm(source, tokenizer=config.tokenizer, device=self.device)
+                else bilm.load_bilm(source, tokenizer=config.tokenizer, device=self.device)
             )
         except ElmoError as e:
             raise FileError(
@@ -258,7 +249,7 @@ class _OpenRun:
         return FrozenLayers(elmo, config.elmo.layers, max_bytes=cache, is_cached=False)
 
     def _check_fingerprint(self, elmo: Elmo) -> None:
-        if fingerprint(elmo) != self.record["model"]["fingerprint"]:
+        if bilm.fingerprint(elmo) != self.record["model"]["fingerprint"]:
             raise ConfigError(
                 f"{elmo.source or 'the given model'} is not the biLM that {self.folder} was "
                 "trained with: its weights differ; say where that one is with --model"
@@ -268,8 +259,8 @@ class _OpenRun:
 def _best_seed(folder: Path) -> int:
     """The best seed of a finished run; of an unfinished one, the first that has a model."""
     if (folder / "metrics.json").is_file():
-        return read_best_seed(folder / "metrics.json")
-    for seed in seed_numbers(folder):
-        if is_there(seed_folder(folder, seed) / "model.safetensors"):
+        return files.read_best_seed(folder / "metrics.json")
+    for seed in files.seed_numbers(folder):
+        if is_there(files.seed_folder(folder, seed) / "model.safetensors"):
             return seed
     raise FileError(f"{folder} has no model yet; train it with: elmokit train … --resume")

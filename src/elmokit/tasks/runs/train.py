@@ -22,36 +22,13 @@ from ...model.device import find_device
 from ...pretraining.interrupts import Interrupts, interrupts
 from ...vectors.static_vectors import StaticVectors, read_static_vectors
 from ..config import TaskConfig
-from ..parts.bilm import (
-    FrozenLayers,
-    LayerSource,
-    TunedLayers,
-    bilm_reader,
-    check_bilm,
-    check_layers,
-    chosen_layers,
-    fingerprint,
-    load_bilm,
-)
+from ..parts import bilm
+from ..parts.bilm import FrozenLayers, LayerSource, TunedLayers
 from ..parts.words import TokenReader, WordTable, word_table
 from ..registry import find_task
 from ..task import AnyTask, ConfigT, ExampleT, PredictionT, Task, new_model, warn_of_unknown_labels
+from . import files
 from .figure import draw_layer_weights
-from .files import (
-    VERSION,
-    WRITTEN,
-    check_unchanged,
-    hash_data,
-    holds_run,
-    is_task_run,
-    load_words,
-    read_task_json,
-    run_folder,
-    save_words,
-    seed_folder,
-    seed_numbers,
-    write_whole_json,
-)
 from .seed import SeedResults, SeedRun
 from .trainer import Row, Trainer
 
@@ -108,15 +85,15 @@ def train_task(
         raise ConfigError(f"task {chosen.name}: expected a {chosen.config_class.__name__}")
     if seeds < 1:
         raise ConfigError(f"seeds={seeds}: expected 1 or more")
-    is_ours = is_task_run(out)
-    is_bare = is_ours and not holds_run(out)  # has learned nothing yet: it may start again
+    is_ours = files.is_task_run(out)
+    is_bare = is_ours and not files.holds_run(out)  # has learned nothing yet: it may start again
     folder = check_output_folder(
         out, "task run", is_ours=is_ours, resume=resume or (is_bare and not force), force=force
     )
     with interrupts() as signals:
         elmo = _find_bilm(config, model, layers, device)
         run = _Run(chosen, config, elmo, layers, folder, on_row, device, signals)
-        with run_folder(folder), locked(folder / LOCK, folder):
+        with files.run_folder(folder), locked(folder / LOCK, folder):
             run.read(Path(train), Path(dev), static, force)
             numbers = [config.train.seed + i for i in range(seeds)]
             return run.finish([run.train_seed(number) for number in numbers])
@@ -141,7 +118,7 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
         name = config.tokenizer or (elmo and elmo.config.tokenizer) or "regex"
         self.config = replace(config, tokenizer=name)
         self.device = elmo.device if elmo is not None else find_device(device)
-        self.reader = bilm_reader(elmo, config.tokenizer)
+        self.reader = bilm.bilm_reader(elmo, config.tokenizer)
         self.layers: LayerSource | None = None
         if elmo is not None and not config.elmo.finetune:
             cache = config.train.cache_mb << 20
@@ -162,7 +139,7 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
             self.train = [self.train[i] for i in kept]
         self.label_sets = self.task.label_sets(self.train)
         found = {
-            "format_version": VERSION,
+            "format_version": files.VERSION,
             "task": self.task.name,
             "config": config.to_dict(),
             "model": None if self.elmo is None else _describe(self.elmo),
@@ -173,29 +150,29 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
         }
         self.record = found = json.loads(json.dumps(found))
         warn_of_unknown_labels(self.task, self.label_sets, self.dev, dev)
-        if holds_run(self.folder) and not force:
-            before = read_task_json(self.folder)
-            self.table = load_words(self.folder)
+        if files.holds_run(self.folder) and not force:
+            before = files.read_task_json(self.folder)
+            self.table = files.load_words(self.folder)
             if isinstance(static, StaticVectors):  # compared by their values, not by their name
                 is_same = _holds(static, self.table)
                 found["static"] = before["static"] if is_same else "other vectors"
-            check_unchanged(self.folder, before, found)
-            for number in seed_numbers(self.folder):  # refuse before anything is changed
-                self.results.check_seed(seed_folder(self.folder, number), config.train)
+            files.check_unchanged(self.folder, before, found)
+            for number in files.seed_numbers(self.folder):  # refuse before anything is changed
+                self.results.check_seed(files.seed_folder(self.folder, number), config.train)
             self.record["model"] = before["model"]
         else:
             self.table = word_table(
                 self._sentences(self.train), config.words, _read_static(static, self._words())
             )
             if force:  # now that everything has been read
-                remove_ours(self.folder, WRITTEN)
+                remove_ours(self.folder, files.WRITTEN)
             # First: it says whose folder this is, for a run that is killed in between.
             self._write_record()
-            save_words(self.folder, self.table)
+            files.save_words(self.folder, self.table)
 
     def train_seed(self, seed: int) -> dict[str, Any]:
         """Train one model, or what is left of it; its scores."""
-        folder = seed_folder(self.folder, seed)
+        folder = files.seed_folder(self.folder, seed)
         result = self.results.finished(folder, self.config.train)
         if result is not None:
             return result
@@ -213,8 +190,10 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
             layers.prepare(self._sentences(self.dev))
         model = new_model(self.task, self.config, self.label_sets, self.table, layers, seed)
         read = TokenReader(self.config.words, self.table, layers, self.device)
-        bilm = None if tuned is None else tuned.bilm
-        trainer = Trainer(self.task, model.to(self.device), read, self.config.train, seed, bilm)
+        tuned_bilm = None if tuned is None else tuned.bilm
+        trainer = Trainer(
+            self.task, model.to(self.device), read, self.config.train, seed, tuned_bilm
+        )
         run = SeedRun(folder, trainer, self.signals, tuned, self.on_row)
         run.restore()
         self._write_record()  # only now: a bad checkpoint changes nothing
@@ -225,13 +204,15 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
 
     def finish(self, results: list[dict[str, Any]]) -> dict[str, Any]:
         """Write what all seeds of the folder came to; the same of those that were asked for."""
-        folders = (seed_folder(self.folder, number) for number in seed_numbers(self.folder))
+        folders = (
+            files.seed_folder(self.folder, number) for number in files.seed_numbers(self.folder)
+        )
         found = (self.results.finished(folder, self.config.train) for folder in folders)
         every = [result for result in found if result is not None]
         mixes = {f"seed-{result['seed']}": result["mixes"] for result in every}
         self._write_record()
-        write_whole_json(self.folder / "metrics.json", self._summary(every))
-        write_whole_json(self.folder / "weights.json", mixes)
+        files.write_whole_json(self.folder / "metrics.json", self._summary(every))
+        files.write_whole_json(self.folder / "weights.json", mixes)
         drawn = [result["mixes"] for result in every if result["mixes"]]
         path = self.folder / "weights.png"
         if drawn and not draw_layer_weights(drawn, path, self.task.name):
@@ -251,7 +232,7 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
         }
 
     def _write_record(self) -> None:
-        write_whole_json(self.folder / "task.json", self.record)
+        files.write_whole_json(self.folder / "task.json", self.record)
 
     def _examples(self, path: Path, *, is_training: bool) -> list[ExampleT]:
         examples = self.task.read(path, self.config, self.reader, is_training=is_training)
@@ -282,20 +263,20 @@ def _find_bilm(
             raise ConfigError("elmo.finetune: there is no biLM to train with elmo.place none")
         return None
     if layers is not None:
-        check_layers(layers, config.elmo, model)
+        bilm.check_layers(layers, config.elmo, model)
         return layers.elmo
     if model is None:
         raise ConfigError("no biLM: give a model (--model), or train the baseline (--elmo none)")
     if isinstance(model, Elmo):
-        return check_bilm(model, config.tokenizer)
-    return load_bilm(model, tokenizer=config.tokenizer, device=device)
+        return bilm.check_bilm(model, config.tokenizer)
+    return bilm.load_bilm(model, tokenizer=config.tokenizer, device=device)
 
 
 def _mixes(config: TaskConfig, elmo: Elmo | None) -> dict[str, int]:
     """The number of layers of each mix of a task model."""
     if elmo is None:
         return {}
-    is_all = chosen_layers(config.elmo.layers, elmo.num_layers) == "all"
+    is_all = bilm.chosen_layers(config.elmo.layers, elmo.num_layers) == "all"
     places = (("input", config.elmo.at_input), ("output", config.elmo.at_output))
     return {name: elmo.num_layers if is_all else 1 for name, is_used in places if is_used}
 
@@ -308,14 +289,14 @@ def _describe(elmo: Elmo) -> dict[str, Any]:
         source = str(path.resolve()) if path.exists() else source
     return {
         "source": source,
-        "fingerprint": fingerprint(elmo),
+        "fingerprint": bilm.fingerprint(elmo),
         "num_layers": elmo.num_layers,
         "dim": elmo.dim,
     }
 
 
 def _describe_data(path: Path, examples: Sequence[object]) -> dict[str, Any]:
-    return {"path": str(path), "sha256": hash_data(path), "examples": len(examples)}
+    return {"path": str(path), "sha256": files.hash_data(path), "examples": len(examples)}
 
 
 def _static_name(static: str | Path | StaticVectors | None) -> str | None:

@@ -83,10 +83,6 @@ class BiDaf(TaskModel[Question, Answer]):
     [x; ELMo] → GRU, the same for text and question → [h; ELMo] → attention between the two → ReLU
     → plus: GRU → attention of the text to itself → ReLU → a GRU and a score for the start → one
     more of each for the end. All GRUs are bidirectional.
-
-    Args:
-        config: The sizes.
-        embedding: What it reads of each token.
     """
 
     def __init__(self, config: SquadConfig, embedding: TaskEmbedding) -> None:
