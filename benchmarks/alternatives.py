@@ -33,7 +33,7 @@ from elmokit.probes import (
     splits_words,
     wsd_probe,
 )
-from elmokit.tasks.data import read_conllu
+from elmokit.tasks.parts.conll import read_conllu
 from elmokit.text.reader import Reader
 from elmokit.text.token import Token
 

@@ -2,7 +2,7 @@
 
     python benchmarks/errors.py RUN OTHER DEV [--train TRAIN] [--show 10]
 
-RUN and OTHER are runs of `elmokit train` for ner, srl, sentiment, snli or squad, such as a baseline
+RUN and OTHER are runs of `elmokit train` for ner, srl, classify, snli or squad, such as a baseline
 and the same model with ELMo; of each, all seeds are counted together. With TRAIN, entities are
 also told apart by whether the training data have them.
 """
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmokit.files.files import read_json
-from elmokit.tasks.load import TrainedTask, load_task
-from elmokit.tasks.squad.metrics import f1
-from elmokit.tasks.tags import spans
+from elmokit.tasks.parts.tags import spans
+from elmokit.tasks.runs.load import TrainedTask, load_task
+from elmokit.tasks.squad.task import f1
 
 QUESTION_WORDS = ("who", "what", "when", "where", "which", "why", "how")
 

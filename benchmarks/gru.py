@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.engine import native
-from elmokit.tasks import gru
+from elmokit.tasks.parts.encoders import run_grus
 
 SHAPES = ((20, 160, 200, 90), (20, 160, 360, 90), (45, 160, 180, 90))
 """Texts, tokens, width of the input, units: those of SQuAD's model."""
@@ -38,7 +38,7 @@ def main() -> None:
 
 def compare(layers: list[nn.GRU], inputs: list[Tensor], rounds: int) -> float:
     """How many times as long torch takes."""
-    times: dict[Recur, list[float]] = {by_torch: [], gru.recur: []}
+    times: dict[Recur, list[float]] = {by_torch: [], run_grus: []}
     for recur in times:
         learn(recur, layers, inputs)  # not counted
     for _ in range(rounds):

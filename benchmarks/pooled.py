@@ -2,7 +2,7 @@
 
     python benchmarks/pooled.py TRAIN DEV --model ko [--examples 3200] [--set held_out=0.1 …]
 
-The files and settings are those of `elmokit train sentiment`. All layers are pooled by their mean
+The files and settings are those of `elmokit train classify`. All layers are pooled by their mean
 and their maximum over the tokens. A task model that is no better with ELMo than without, and
 better than this, has found the vectors to hold nothing that it lacks.
 """
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=3200)
     parser.add_argument("--set", action="append", default=[], dest="settings")
     args = parser.parse_args()
-    elmo, task = Elmo.from_pretrained(args.model), find_task("sentiment")
+    elmo, task = Elmo.from_pretrained(args.model), find_task("classify")
     config = task.config_class().override(*args.settings)
     train, dev = (
         [e for e in task.read(path, config, elmo.reader, is_training=is_training) if e.tokens]

@@ -6,9 +6,8 @@ python benchmarks/spans.py FILE [--tokenizer kiwi]
 import argparse
 from pathlib import Path
 
-from elmokit.tasks.squad.config import SquadConfig
-from elmokit.tasks.squad.data import read_squad
-from elmokit.tasks.squad.metrics import answer_scores
+from elmokit.tasks.squad.model import SquadConfig
+from elmokit.tasks.squad.task import answer_scores, read_squad
 from elmokit.text.reader import Reader
 
 

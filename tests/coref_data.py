@@ -7,16 +7,14 @@ from typing import Any
 import torch
 
 from elmokit import Elmo
-from elmokit.tasks.batch import TokenReader
-from elmokit.tasks.config import ElmoPlace, TrainConfig, WordsConfig
-from elmokit.tasks.coref.config import CorefConfig
-from elmokit.tasks.coref.data import CorefDocument, Span
-from elmokit.tasks.coref.model import CorefModel
+from elmokit.tasks.config import ElmoPlacement, TrainerConfig, WordsConfig
+from elmokit.tasks.coref.document import CorefDocument, Span
+from elmokit.tasks.coref.model import CorefConfig, CorefModel
 from elmokit.tasks.coref.task import CorefTask
-from elmokit.tasks.features import FrozenLayers
-from elmokit.tasks.run import new_model
-from elmokit.tasks.trainer import predict
-from elmokit.tasks.words import word_table
+from elmokit.tasks.parts.bilm import FrozenLayers
+from elmokit.tasks.parts.words import TokenReader, word_table
+from elmokit.tasks.runs.trainer import predict
+from elmokit.tasks.task import new_model
 
 STORIES = [
     "(1 Anna 1) met (2 Bob 2) . (1 She 1) likes (2 him 2) .",
@@ -70,8 +68,8 @@ def conll(document: CorefDocument, separator: str = "\t") -> str:
 
 def config(train: dict[str, Any] | None = None, **changes: Any) -> CorefConfig:
     """A model of a few units."""
-    place = ElmoPlace(dropout=0.0, l2=0.0, place=changes.pop("place", "both"))
-    times = TrainConfig(lr=1e-2, batch_size=2, epochs=40, patience=0, halve_after=0)
+    place = ElmoPlacement(dropout=0.0, l2=0.0, place=changes.pop("place", "both"))
+    times = TrainerConfig(lr=1e-2, batch_size=2, epochs=40, patience=0, halve_after=0)
     values: dict[str, Any] = {
         "elmo": place,
         "words": WordsConfig(dim=8, min_count=1, char_filters=8, dropout=0.0),
@@ -96,7 +94,7 @@ class Setup:
         source = None if settings.elmo.place == "none" else FrozenLayers(elmo)
         sentences = [s for d in documents for s in d.sentences]
         table = word_table(sentences, settings.words, None)
-        facts = self.task.facts(documents)
+        facts = self.task.label_sets(documents)
         model = new_model(self.task, settings, facts, table, source, seed=3)
         assert isinstance(model, CorefModel)
         self.model = model

@@ -7,8 +7,8 @@ from typing import Any
 
 from task_data import TRAIN, WORDS
 
-from elmokit.tasks.config import ElmoPlace
-from elmokit.tasks.squad.config import SquadConfig
+from elmokit.tasks.config import ElmoPlacement
+from elmokit.tasks.squad.model import SquadConfig
 
 PEOPLE = ("Anna Lee", "Bob", "Chloé (a baker)", "김민수", "Eve Stone")
 PLACES = ("Paris", "New York", "서울", "St. John's", "Rome, Italy")
@@ -49,6 +49,6 @@ def write_squad(folder: Path) -> Path:
 
 def squad_config(train: dict[str, Any] | None = None, **elmo: Any) -> SquadConfig:
     """A model of a few units."""
-    place = ElmoPlace(**({"dropout": 0.0, "place": "both"} | elmo))
+    place = ElmoPlacement(**({"dropout": 0.0, "place": "both"} | elmo))
     config = replace(TRAIN, **({"batch_size": 5, "epochs": 40, "ema": 0.5} | (train or {})))
     return SquadConfig(elmo=place, words=WORDS, train=config, gru_dim=8, dropout=0.0)

@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from elmokit import Elmo
-from elmokit.tasks.config import BcnConfig, ElmoPlace, NerConfig, TrainConfig, WordsConfig
+from elmokit.tasks.classify import ClassifyConfig
+from elmokit.tasks.config import ElmoPlacement, TrainerConfig, WordsConfig
+from elmokit.tasks.ner import NerConfig
 from elmokit.tasks.task import TaskModel
 
 PEOPLE = ("Anna Lee", "Bob", "Chloé", "김 민수", "Eve Stone Park")
 PLACES = ("Paris", "New York", "서울", "Rome")
 WORDS = WordsConfig(dim=8, min_count=1, char_filters=16, dropout=0.0)
-TRAIN = TrainConfig(lr=1e-2, batch_size=8, epochs=30, patience=0, halve_after=0)
+TRAIN = TrainerConfig(lr=1e-2, batch_size=8, epochs=30, patience=0, halve_after=0)
 
 
 def tagged_lines(number: int = 20) -> str:
@@ -51,16 +53,18 @@ def write_data(folder: Path) -> tuple[Path, Path]:
 
 def ner_config(train: dict[str, Any] | None = None, **elmo: Any) -> NerConfig:
     """A tagger of a few units."""
-    place = ElmoPlace(**({"dropout": 0.0} | elmo))
+    place = ElmoPlacement(**({"dropout": 0.0} | elmo))
     config = replace(TRAIN, **(train or {}))
     return NerConfig(elmo=place, words=WORDS, train=config, lstm_dim=12, lstm_layers=1, dropout=0.0)
 
 
-def bcn_config(train: dict[str, Any] | None = None, **elmo: Any) -> BcnConfig:
+def bcn_config(train: dict[str, Any] | None = None, **elmo: Any) -> ClassifyConfig:
     """A network of a few units."""
-    place = ElmoPlace(**({"dropout": 0.0, "place": "both"} | elmo))
+    place = ElmoPlacement(**({"dropout": 0.0, "place": "both"} | elmo))
     config = replace(TRAIN, **({"lr": 5e-3, "epochs": 40} | (train or {})))
-    return BcnConfig(elmo=place, words=WORDS, train=config, dim=8, maxout_pieces=2, dropout=0.0)
+    return ClassifyConfig(
+        elmo=place, words=WORDS, train=config, dim=8, maxout_pieces=2, dropout=0.0
+    )
 
 
 def assert_gradients_reach_the_mixes(model: TaskModel, place: str, bilm: Elmo) -> None:

@@ -20,9 +20,9 @@ from elmokit.formats.load import read_checkpoint
 from elmokit.formats.save import write_checkpoint
 from elmokit.model import device as devices
 from elmokit.model.device import find_device
-from elmokit.tasks.load import load_task
-from elmokit.tasks.run import train_task
-from elmokit.tasks.snli.config import SnliConfig
+from elmokit.tasks.runs.load import load_task
+from elmokit.tasks.runs.train import train_task
+from elmokit.tasks.snli import SnliConfig
 from elmokit.text.vocab import Vocab
 
 PACKAGE = Path(elmokit.__file__).parent

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .nn import ScalarMix as ScalarMix
     from .pretraining.config import PretrainConfig as PretrainConfig
     from .pretraining.run import pretrain as pretrain
-    from .tasks.load import load_task as load_task
-    from .tasks.run import train_task as train_task
+    from .tasks.runs.load import load_task as load_task
+    from .tasks.runs.train import train_task as train_task
 
 __version__ = "0.1.0"
 
@@ -35,10 +35,10 @@ _EXPORTS = {
     "ScalarMix": "nn",
     "download_model": "formats.catalogue",
     "list_models": "formats.catalogue",
-    "load_task": "tasks.load",
+    "load_task": "tasks.runs.load",
     "prepare": "corpus.prepare",
     "pretrain": "pretraining.run",
-    "train_task": "tasks.run",
+    "train_task": "tasks.runs.train",
 }
 __all__ = ["__version__", *_EXPORTS]
 

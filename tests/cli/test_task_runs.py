@@ -22,7 +22,7 @@ def data(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_scores_of_all_seeds_or_one(run: Any, data: tuple[Path, Path], tmp_path: Path) -> None:
     out, options = tmp_path / "run", ("--elmo", "none", "--set", "train.epochs=1", *TINY)
-    arguments = ("train", "sentiment", "--train", data[1], "--dev", data[1], "-o", out, *options)
+    arguments = ("train", "classify", "--train", data[1], "--dev", data[1], "-o", out, *options)
     run(*arguments, "--seeds", 2, "-q")
     rows = [json.loads(run("evaluate", out, data[1], "--json", "--seed", n).stdout) for n in (1, 2)]
     assert [row["seed"] for row in rows] == [1, 2]
@@ -51,7 +51,7 @@ def test_scores_of_all_seeds_or_one(run: Any, data: tuple[Path, Path], tmp_path:
 def test_a_layer_by_its_number(
     run: Any, model: Path, data: tuple[Path, Path], tmp_path: Path, layers: str
 ) -> None:
-    arguments = ("train", "sentiment", "--train", data[1], "--dev", data[1], "-q", *TINY)
+    arguments = ("train", "classify", "--train", data[1], "--dev", data[1], "-q", *TINY)
     arguments += ("--model", model, "--set", "train.epochs=1")
     run(*arguments, "-o", tmp_path / "run", "--elmo-layers", layers)
     card = json.loads((tmp_path / "run" / "task.json").read_text())
@@ -71,7 +71,7 @@ def test_labelled_data_from_a_pipe(run: Any, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "data.txt"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     out = tmp_path / "run"
-    run("train", "sentiment", "--train", path, "--dev", path, "-o", out, "--elmo", "none", "-q",
+    run("train", "classify", "--train", path, "--dev", path, "-o", out, "--elmo", "none", "-q",
         "--set", "train.epochs=1", "--set", "train.batch_size=2", *TINY)  # fmt: skip
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -84,7 +84,7 @@ def test_labelled_data_from_a_pipe(run: Any, tmp_path: Path, kind: str) -> None:
 def test_a_run_that_failed_before_its_first_model_can_be_started_again(
     run: Any, data: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    arguments = ("train", "sentiment", "--train", data[1], "--dev", data[1], "-o", tmp_path / "run",
+    arguments = ("train", "classify", "--train", data[1], "--dev", data[1], "-o", tmp_path / "run",
                  "--elmo", "none", "-q", "--set", "train.epochs=1", "--set",
                  "train.batch_size=4", *TINY)  # fmt: skip
     assert "the loss is" in run(*arguments, "--set", "train.lr=1e30", code=1).stderr
@@ -97,7 +97,7 @@ def test_labels_that_were_never_learned_are_named(
 ) -> None:
     other = tmp_path / "other.tsv"
     other.write_text("label\ttext\nbad\tno good\nsuperb\tfine\n", encoding="utf-8")
-    result = run("train", "sentiment", "--train", data[1], "--dev", other, "-o", tmp_path / "run",
+    result = run("train", "classify", "--train", data[1], "--dev", other, "-o", tmp_path / "run",
                  "--elmo", "none", "--set", "train.epochs=1", *TINY)  # fmt: skip
     assert "never learned: superb (the model knows bad, good, so-so)" in result.stderr
 

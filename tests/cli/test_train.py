@@ -66,14 +66,14 @@ def test_ner_from_files_to_tags(
                            "--resume", "-q").stdout  # fmt: skip
 
 
-def test_sentiment_baseline_needs_no_model(
+def test_classify_baseline_needs_no_model(
     run: Any, data: tuple[Path, Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
     sizes = ("dim=6", "train.epochs=2", "words.dim=6", "maxout_pieces=2")
     options = [part for size in sizes for part in ("--set", size)]
     result = run(
-        "train", "sentiment", "--train", data[1], "--dev", data[1], "-o", out, "--elmo", "none",
+        "train", "classify", "--train", data[1], "--dev", data[1], "-o", out, "--elmo", "none",
         "--seeds", 2, "-q", *options,
     )  # fmt: skip
     assert "dev accuracy" in result.stdout and result.stderr == ""
@@ -114,7 +114,7 @@ def test_what_cannot_work(
 def test_no_such_task_run_or_file(run: Any, data: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "run"
     wrong = run("train", "nre", "--train", data[0], "--dev", data[0], "-o", out, code=1)
-    assert "expected one of ner, sentiment" in wrong.stderr
+    assert "expected one of ner, classify" in wrong.stderr
     assert "no task run" in run("predict", tmp_path, data[0], code=1).stderr
     lost = run("train", "ner", "--train", "no.conll", "--dev", data[0], "-o", out, "--elmo", "none",
                code=1)  # fmt: skip

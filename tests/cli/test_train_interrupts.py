@@ -20,7 +20,7 @@ from elmokit.cli.train import train_cli
 # Each step says so, and ends when the test says so.
 SLOW = """
 import os
-from elmokit.tasks.average import WeightAverage
+from elmokit.tasks.runs.trainer import WeightAverage
 update = WeightAverage.update
 def slow(self):
     update(self)
@@ -132,8 +132,8 @@ def test_the_command_has_every_option_that_was_given(
         calls.append((args, kwargs))
         raise KeyboardInterrupt("seed 1, epoch 1 is saved")
 
-    monkeypatch.setattr("elmokit.tasks.run.train_task", interrupted)
-    monkeypatch.setattr("elmokit.tasks.folder.holds_run", lambda folder: True)
+    monkeypatch.setattr("elmokit.tasks.runs.train.train_task", interrupted)
+    monkeypatch.setattr("elmokit.tasks.runs.files.holds_run", lambda folder: True)
     (tmp_path / "a b.toml").write_text("lstm_dim = 7\n")
     given = {
         "train": ("--train", data),
@@ -170,11 +170,11 @@ def test_options_at_their_defaults_are_left_out(
     def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmokit.tasks.run.train_task", interrupted)
+    monkeypatch.setattr("elmokit.tasks.runs.train.train_task", interrupted)
     words = ["train", "ner", "--train", "a", "--dev", "b", "-o", str(tmp_path / "run")]
     said = run(*words, code=130).stderr
     assert said == "elmokit: interrupted; nothing was learned yet; run the same command again\n"
-    monkeypatch.setattr("elmokit.tasks.folder.holds_run", lambda folder: True)
+    monkeypatch.setattr("elmokit.tasks.runs.files.holds_run", lambda folder: True)
     said = run(*words, code=130).stderr
     command = shlex.join(["elmokit", *words, "--resume"])
     assert said == f"elmokit: interrupted; resume with: {command}\n"

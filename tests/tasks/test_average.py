@@ -9,11 +9,10 @@ from strategies import assert_refused, make_tiny
 from task_data import ner_config, write_data
 from torch import nn
 
-from elmokit.tasks.average import WeightAverage
-from elmokit.tasks.config import TrainConfig
-from elmokit.tasks.load import load_task
-from elmokit.tasks.run import train_task
-from elmokit.tasks.trainer import Row
+from elmokit.tasks.config import TrainerConfig
+from elmokit.tasks.runs.load import load_task
+from elmokit.tasks.runs.train import train_task
+from elmokit.tasks.runs.trainer import Row, WeightAverage
 
 
 def test_average_follows_the_recurrence() -> None:
@@ -103,5 +102,5 @@ def test_optimizers_take_different_steps_and_others_are_refused(tmp_path: Path) 
         losses.append([row["loss"] for row in rows])
         assert losses[-1][-1] < 0.6 * losses[-1][0]
     assert losses[0][1] != losses[1][1]
-    assert_refused(lambda: TrainConfig(optimizer="sgd"), "optimizer='sgd'", "adadelta")
-    assert_refused(lambda: TrainConfig(ema=1.0), "ema=1.0", "below 1")
+    assert_refused(lambda: TrainerConfig(optimizer="sgd"), "optimizer='sgd'", "adadelta")
+    assert_refused(lambda: TrainerConfig(ema=1.0), "ema=1.0", "below 1")

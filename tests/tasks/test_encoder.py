@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from elmokit.tasks.encoder import Bidirectional, BiGru, BiLstm, VariationalDropout
+from elmokit.tasks.parts.encoders import Bidirectional, BiGru, BiLstm, VariationalDropout
 
 LENGTHS = torch.tensor([6, 1, 4])
 

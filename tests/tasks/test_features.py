@@ -8,8 +8,7 @@ import torch
 from strategies import assert_refused, make_tiny
 
 from elmokit import Elmo
-from elmokit.tasks.features import FrozenLayers, TunedLayers
-from elmokit.tasks.source import fingerprint, load_bilm
+from elmokit.tasks.parts.bilm import FrozenLayers, TunedLayers, fingerprint, load_bilm
 
 SENTENCES = [["He", "has", "a", "gift"], ["한글", "🙂"], ["x"], ["He", "has", "a", "gift"]]
 

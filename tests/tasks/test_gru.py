@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.engine import native
-from elmokit.tasks import gru
+from elmokit.tasks.parts.encoders import run_grus
 
 pytestmark = pytest.mark.usefixtures("num_threads")
 
@@ -40,7 +40,7 @@ def test_values_and_gradients_are_torchs(
     inputs = [torch.randn(steps, rows, input_dim, requires_grad=True) for _ in layers]
     assert native.can_train(inputs[0])
     weights = [torch.randn(steps, rows, dim) for _ in layers]
-    outputs = gru.recur(layers, inputs)
+    outputs = run_grus(layers, inputs)
     sum((y * w).sum() for y, w in zip(outputs, weights)).backward()
     for layer, x, weight, output in zip(layers, inputs, weights, outputs, strict=True):
         exact, exact_x = copy.deepcopy(layer).double(), x.detach().double().requires_grad_()
@@ -56,9 +56,9 @@ def test_values_and_gradients_are_torchs(
 def test_without_the_kernel_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     layers, inputs = random_layers(5, 6), [torch.randn(4, 3, 5) for _ in range(2)]
     with torch.no_grad():
-        want = gru.recur(layers, inputs)
-        monkeypatch.setattr("elmokit.tasks.gru.can_train", lambda tensor: False)
-        got = gru.recur(layers, inputs)
+        want = run_grus(layers, inputs)
+        monkeypatch.setattr("elmokit.tasks.parts.encoders.can_train", lambda tensor: False)
+        got = run_grus(layers, inputs)
     for a, b, layer, x in zip(got, want, layers, inputs, strict=True):
         assert torch.equal(a, layer(x)[0])
         torch.testing.assert_close(a, b)
@@ -67,5 +67,5 @@ def test_without_the_kernel_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_texts_and_no_tokens_have_no_states() -> None:
     layers = random_layers(5, 6)
     for steps, rows in ((0, 2), (3, 0)):
-        for output in gru.recur(layers, [torch.zeros(steps, rows, 5)] * 2):
+        for output in run_grus(layers, [torch.zeros(steps, rows, 5)] * 2):
             assert output.shape == (steps, rows, 6)

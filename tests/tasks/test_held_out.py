@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from elmokit.errors import ConfigError
-from elmokit.tasks.config import BcnConfig, NerConfig
-from elmokit.tasks.coref.config import CorefConfig
-from elmokit.tasks.data.held_out import one_side
+from elmokit.tasks.classify import ClassifyConfig
+from elmokit.tasks.coref.model import CorefConfig
+from elmokit.tasks.ner import NerConfig
+from elmokit.tasks.parts.lines import one_side
 from elmokit.tasks.registry import TASKS
-from elmokit.tasks.snli.config import SnliConfig
-from elmokit.tasks.srl.config import SrlConfig
+from elmokit.tasks.snli import SnliConfig
+from elmokit.tasks.srl import SrlConfig
 from elmokit.text.reader import Reader
 
 NUMBER = 200
@@ -41,7 +42,7 @@ def _document(i: int) -> str:
 
 FILES = {
     "ner": ("train.iob2", _ner, NerConfig, "\n"),
-    "sentiment": ("train.tsv", lambda i: f"{i % 2}\ttext number {i}", BcnConfig, "\n"),
+    "classify": ("train.tsv", lambda i: f"{i % 2}\ttext number {i}", ClassifyConfig, "\n"),
     "snli": ("train.jsonl", _pair, SnliConfig, "\n"),
     "srl": ("train.jsonl", _frame, SrlConfig, "\n"),
     "coref": ("train.conll", _document, CorefConfig, "\n"),
@@ -53,7 +54,7 @@ def test_a_file_is_parted_and_no_text_is_on_both_sides(name: str, tmp_path: Path
     file, line, config_class, between = FILES[name]
     path = tmp_path / file
     path.write_text(between.join(line(i) for i in range(NUMBER)) + "\n", "utf-8")
-    columns = {"text_column": 1, "label_column": 0} if name == "sentiment" else {}
+    columns = {"text_column": 1, "label_column": 0} if name == "classify" else {}
     task, reader = TASKS[name], Reader("regex")
 
     def read(held_out: float, is_training: bool) -> list[Any]:
@@ -71,7 +72,7 @@ def test_a_file_is_parted_and_no_text_is_on_both_sides(name: str, tmp_path: Path
 def test_phrases_of_a_tree_that_is_held_out_are_not_learned(tmp_path: Path) -> None:
     path = tmp_path / "trees.txt"
     path.write_text("".join(f"(3 (2 word{i}) (4 (2 is) (4 fine)))\n" for i in range(NUMBER)))
-    task, config = TASKS["sentiment"], BcnConfig(held_out=0.2)
+    task, config = TASKS["classify"], ClassifyConfig(held_out=0.2)
     train = task.read(path, config, Reader("regex"), is_training=True)
     dev = task.read(path, config, Reader("regex"), is_training=False)
     assert {len(e.tokens) for e in dev} == {3}

@@ -21,17 +21,16 @@ from squad_data import squad_config, write_squad
 from strategies import assert_refused, make_tiny
 from task_data import WORDS, bcn_config, ner_config, write_data
 
-from elmokit.tasks.average import WeightAverage
-from elmokit.tasks.checkpoint import random_tensors, restore_random
-from elmokit.tasks.config import TrainConfig
-from elmokit.tasks.features import FrozenLayers
-from elmokit.tasks.load import load_task
+from elmokit.tasks.config import TrainerConfig
 from elmokit.tasks.ner import NerTagger
-from elmokit.tasks.run import train_task
-from elmokit.tasks.seed import SeedRun
-from elmokit.tasks.snli.config import SnliConfig
-from elmokit.tasks.srl.config import SrlConfig
-from elmokit.tasks.trainer import Row
+from elmokit.tasks.parts.bilm import FrozenLayers
+from elmokit.tasks.runs.checkpoint import random_tensors, restore_random
+from elmokit.tasks.runs.load import load_task
+from elmokit.tasks.runs.seed import SeedRun
+from elmokit.tasks.runs.train import train_task
+from elmokit.tasks.runs.trainer import Row, WeightAverage
+from elmokit.tasks.snli import SnliConfig
+from elmokit.tasks.srl import SrlConfig
 
 OLD_FIELDS = ("epoch", "best", "best_epoch", "since_best", "halvings", "seconds")
 CHECKPOINT = "seed-1/checkpoint.safetensors"
@@ -50,7 +49,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "bilm": folder / "bilm",
         "ner": tagged,
-        "sentiment": labelled,
+        "classify": labelled,
         "squad": write_squad(folder),
         "snli": folder / "pairs.tsv",
         "srl": folder / "frames.jsonl",
@@ -62,7 +61,7 @@ def small(task: str) -> Any:
     """A small model of each task, with dropout wherever there can be."""
     made = {
         "ner": ner_config(),
-        "sentiment": bcn_config(),
+        "classify": bcn_config(),
         "squad": squad_config(),
         "snli": SnliConfig(words=WORDS, dim=6),
         "srl": SrlConfig(words=WORDS, lstm_dim=6, lstm_layers=2),
@@ -140,7 +139,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("task", ["ner", "sentiment", "squad", "snli", "srl", "coref"])
+@pytest.mark.parametrize("task", ["ner", "classify", "squad", "snli", "srl", "coref"])
 def test_every_task_resumes_to_the_last_bit(
     task: str, data: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -275,12 +274,12 @@ def test_checkpoints_are_written_every_few_minutes(
     data: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, saved = SimpleNamespace(now=0.0), []
-    monkeypatch.setattr("elmokit.tasks.seed.time.monotonic", lambda: clock.now)
+    monkeypatch.setattr("elmokit.tasks.runs.seed.time.monotonic", lambda: clock.now)
 
     def save(path: Path, state: Any, tensors: Any, row: Any) -> None:
         saved.append((state.epoch, state.batch))
 
-    monkeypatch.setattr("elmokit.tasks.trainer.write_checkpoint", save)
+    monkeypatch.setattr("elmokit.tasks.runs.trainer.write_checkpoint", save)
 
     def pass_time(self: WeightAverage) -> None:
         clock.now += 100
@@ -291,7 +290,7 @@ def test_checkpoints_are_written_every_few_minutes(
     start(data, tmp_path / "run", config)
     assert saved == [(0, 3), (1, 0), (1, 3), (2, 0)]
     for wrong in (0.0, -1.0, float("nan")):
-        assert_refused(lambda w=wrong: TrainConfig(checkpoint_minutes=w), "checkpoint_minutes=")
+        assert_refused(lambda w=wrong: TrainerConfig(checkpoint_minutes=w), "checkpoint_minutes=")
 
 
 def test_minutes_do_not_make_another_run(data: dict[str, Path], tmp_path: Path) -> None:
@@ -375,10 +374,7 @@ ADVICE = "restore it from a copy, or train in a new folder"
     ],
 )
 def test_a_bad_checkpoint_stops_and_changes_nothing(
-    damage: Callable[[Path], None],
-    mentions: tuple[str, ...],
-    data: dict[str, Path],
-    tmp_path: Path,
+    damage: Callable[[Path], None], mentions: tuple[str, ...], data: dict[str, Path], tmp_path: Path
 ) -> None:
     config = ner_config({"epochs": 2, "ema": 0.9}, place="none")
     interrupted(4, data, tmp_path / "run", config)

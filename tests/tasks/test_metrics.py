@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from elmokit.errors import InputError, MissingExtra
-from elmokit.tasks.metrics import accuracy, confusion, correlations, macro_f1, span_scores
-from elmokit.tasks.tags import spans
+from elmokit.tasks.parts.metrics import accuracy, confusion, correlations, macro_f1, span_scores
+from elmokit.tasks.parts.tags import spans
 
 
 def test_spans_are_right_only_as_a_whole() -> None:

@@ -9,17 +9,15 @@ from strategies import make_tiny
 from task_data import assert_gradients_reach_the_mixes, bcn_config, ner_config, write_data
 
 from elmokit import Elmo
-from elmokit.tasks.batch import TokenReader
-from elmokit.tasks.bcn import Bcn
+from elmokit.tasks.classify import Bcn
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.features import FrozenLayers
+from elmokit.tasks.parts.bilm import FrozenLayers
+from elmokit.tasks.parts.words import TokenReader, word_table
 from elmokit.tasks.registry import TASKS
-from elmokit.tasks.run import new_model
-from elmokit.tasks.task import TaskModel
-from elmokit.tasks.trainer import Trainer, predict
-from elmokit.tasks.words import word_table
+from elmokit.tasks.runs.trainer import Trainer, predict
+from elmokit.tasks.task import TaskModel, new_model
 
-CONFIGS = {"ner": ner_config, "sentiment": bcn_config}
+CONFIGS = {"ner": ner_config, "classify": bcn_config}
 PLACES = ("none", "input", "output", "both")
 
 
@@ -28,12 +26,12 @@ class Setup:
 
     def __init__(self, name: str, config: TaskConfig, elmo: Elmo, folder: Path) -> None:
         self.task, self.config = TASKS[name], config
-        path = write_data(folder)[name == "sentiment"]
+        path = write_data(folder)[name == "classify"]
         self.examples = self.task.read(path, config, elmo.reader, is_training=True)
         self.source = None if config.elmo.place == "none" else FrozenLayers(elmo)
         sentences = [s for e in self.examples for s in self.task.sentences(e)]
         table = word_table(sentences, config.words, None)
-        facts = self.task.facts(self.examples)
+        facts = self.task.label_sets(self.examples)
         self.model: TaskModel = new_model(self.task, config, facts, table, self.source, seed=3)
         self.read = TokenReader(config.words, table, self.source)
 
@@ -128,7 +126,7 @@ def test_cached_training_equals_uncached(tmp_path: Path) -> None:
 def test_classifier_drops_the_same_of_elmo_at_all_tokens(tiny: Elmo, tmp_path: Path) -> None:
     """Else the largest value over the tokens is twice as large in training as in prediction."""
     config = bcn_config(place="output").override("elmo.dropout=0.5")
-    setup = Setup("sentiment", config, tiny, tmp_path)
+    setup = Setup("classify", config, tiny, tmp_path)
     batch = setup.read([setup.task.sentences(e)[0] for e in setup.examples])
     model = setup.model.train()
     assert isinstance(model, Bcn)

@@ -13,23 +13,18 @@ from hypothesis import strategies as st
 from strategies import assert_refused
 
 from elmokit.errors import ConfigError, InputError
-from elmokit.tasks.config import BcnConfig
-from elmokit.tasks.data import (
-    LabelledText,
-    ScoredPair,
+from elmokit.tasks.classify import ClassifyConfig, LabelledText, read_jsonl, read_trees, read_tsv
+from elmokit.tasks.parts.conll import (
     TaggedSentence,
     read_columns,
     read_conllu,
-    read_jsonl,
     read_klue,
-    read_pairs,
     read_tagged,
-    read_trees,
-    read_tsv,
+    token_tags,
 )
-from elmokit.tasks.data.klue import token_tags
+from elmokit.tasks.parts.lines import ScoredPair, read_pairs
+from elmokit.tasks.parts.tags import check_bio, spans
 from elmokit.tasks.registry import TASKS
-from elmokit.tasks.tags import check_bio, spans
 from elmokit.text.reader import Reader
 from elmokit.text.token import Token
 
@@ -170,10 +165,7 @@ def test_bad_conllu_is_refused_with_its_line(file: Write) -> None:
 def test_klue_tokens_take_the_entity_of_their_first_tagged_character(file: Write) -> None:
     header = "## 주석 : ##\n## id-0\t<김연아:PS>가 ...\n"
     text = header + characters("#|김연아/PS|가| |서울/LC|역| |2 월/DT|에") + "\n## id-1\tx\n#\tO\n"
-    expected = [
-        tagged("#김연아가/B-PS 서울역/B-LC 2/B-DT 월에/I-DT"),
-        tagged("#/O"),
-    ]
+    expected = [tagged("#김연아가/B-PS 서울역/B-LC 2/B-DT 월에/I-DT"), tagged("#/O")]
     assert read_klue(file(text), Reader("whitespace").spans) == expected
     assert read_tagged(file(text), tokenizer=Reader("whitespace").spans) == expected
     with pytest.raises(ConfigError, match="tokenizer"):
@@ -408,7 +400,7 @@ def test_empty_files_are_input_errors(file: Write) -> None:
 
 
 def test_a_text_to_predict_may_be_in_a_json_object() -> None:
-    task, reader, config = TASKS["sentiment"], Reader("regex"), BcnConfig()
+    task, reader, config = TASKS["classify"], Reader("regex"), ClassifyConfig()
     for line in ('{"text": "a film", "label": "x"}', "a film"):
         assert task.example(line, reader, config) == labelled("a film", "")
     assert task.example("{ a film", reader, config).tokens == ("{", "a", "film")

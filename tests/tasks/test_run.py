@@ -13,12 +13,12 @@ from strategies import assert_refused, make_tiny
 from task_data import TRAIN, WORDS, bcn_config, ner_config, write_data
 
 from elmokit.files.tensor_file import load_tensors, save_tensors
-from elmokit.tasks.checkpoint import read_state
-from elmokit.tasks.folder import load_words
-from elmokit.tasks.load import load_task
-from elmokit.tasks.run import train_task
-from elmokit.tasks.srl.config import SrlConfig
-from elmokit.tasks.trainer import Row
+from elmokit.tasks.runs.checkpoint import read_progress
+from elmokit.tasks.runs.files import load_words
+from elmokit.tasks.runs.load import load_task
+from elmokit.tasks.runs.train import train_task
+from elmokit.tasks.runs.trainer import Row
+from elmokit.tasks.srl import SrlConfig
 
 SHORT = {"epochs": 3}
 OLD_RUN = Path(__file__).parent / "old_run"
@@ -31,7 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     make_tiny().save_pretrained(folder / "bilm")
     tagged, labelled = write_data(folder)
     (folder / "static.txt").write_text("met 1 0 0\nin 0 1 0\nparis 0 0 1\nBob 1 1 0\n")
-    return {"bilm": folder / "bilm", "ner": tagged, "sentiment": labelled,
+    return {"bilm": folder / "bilm", "ner": tagged, "classify": labelled,
             "static": folder / "static.txt"}  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_folder_and_summary(data: dict[str, Path], tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("task", ["ner", "sentiment"])
+@pytest.mark.parametrize("task", ["ner", "classify"])
 def test_a_loaded_model_scores_as_trained(task: str, data: dict[str, Path], tmp_path: Path) -> None:
     make = ner_config if task == "ner" else bcn_config
     summary = start(data, tmp_path / "run", make(SHORT), task, static=data["static"])
@@ -212,11 +212,11 @@ def test_errors_name_file_and_line(data: dict[str, Path], tmp_path: Path) -> Non
     assert_refused(
         lambda: train_task("ner", bad, bad, None, tmp_path / "run", config), "bad.conll", "line 2"
     )
-    assert_refused(lambda: start(data, tmp_path / "x", config, "sentiment"), "BcnConfig")
+    assert_refused(lambda: start(data, tmp_path / "x", config, "classify"), "ClassifyConfig")
     assert_refused(
         lambda: train_task("ner", bad, bad, None, tmp_path / "run", ner_config()), "--elmo none"
     )
-    assert_refused(lambda: train_task("nre", bad, bad, None, tmp_path / "run"), "ner, sentiment")
+    assert_refused(lambda: train_task("nre", bad, bad, None, tmp_path / "run"), "ner, classify")
     assert_refused(lambda: load_task(tmp_path), "no task run", "elmokit train")
 
 
@@ -225,7 +225,8 @@ def test_a_baseline_learns_where_a_model_with_elmo_would(
 ) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(
-        "elmokit.tasks.run.find_device", lambda name: asked.append(name) or torch.device("cpu")
+        "elmokit.tasks.runs.train.find_device",
+        lambda name: asked.append(name) or torch.device("cpu"),
     )
     config = ner_config({"epochs": 1}, place="none")
     for name in (None, "auto", "cuda:1"):
@@ -257,15 +258,15 @@ def test_only_the_file_that_was_split_is_split_again(
     data: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = replace(bcn_config({"epochs": 1}, place="none"), held_out=0.4)
-    start(data, tmp_path / "run", config, "sentiment")
+    start(data, tmp_path / "run", config, "classify")
     trained = load_task(tmp_path / "run", device="cpu")
     (tmp_path / "elsewhere").mkdir()
-    other = tmp_path / "elsewhere" / data["sentiment"].name  # the same name, other texts
-    lines = data["sentiment"].read_text(encoding="utf-8").splitlines()
+    other = tmp_path / "elsewhere" / data["classify"].name  # the same name, other texts
+    lines = data["classify"].read_text(encoding="utf-8").splitlines()
     other.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n", encoding="utf-8")
     assert trained.evaluate(other)["examples"] == 20 and not caplog.text
     copy = tmp_path / "copy.tsv"  # another name, the same texts
-    shutil.copy(data["sentiment"], copy)
+    shutil.copy(data["classify"], copy)
     assert 0 < trained.evaluate(copy)["examples"] < 20
     assert "is the training data" in caplog.text and "0.4" in caplog.text
     path = tmp_path / "run" / "task.json"  # as an older version wrote it
@@ -276,7 +277,7 @@ def test_only_the_file_that_was_split_is_split_again(
     trained = load_task(tmp_path / "run", device="cpu")
     assert trained.evaluate(other)["examples"] == 20
     assert 0 < trained.evaluate(copy)["examples"] < 20
-    start(data, tmp_path / "run", config, "sentiment", resume=True)
+    start(data, tmp_path / "run", config, "classify", resume=True)
 
 
 def test_data_that_changed_are_not_those_of_the_run(data: dict[str, Path], tmp_path: Path) -> None:
@@ -445,7 +446,7 @@ def test_a_wrong_checkpoint_stops_the_run_and_changes_nothing(
     run = tmp_path / "run"
     start(data, run, ner_config({"epochs": 1}, place="none"))
     path = run / "seed-1" / "checkpoint.safetensors"
-    values = asdict(read_state(path)) | state
+    values = asdict(read_progress(path)) | state
     values = {name: value for name, value in values.items() if value is not None}
     save_tensors(path, load_tensors(path) | tensors, {"state": json.dumps(values)})
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
@@ -459,7 +460,7 @@ def test_a_run_of_an_older_version_resumes_and_predicts(tmp_path: Path) -> None:
     """`old_run` was written by elmokit 0.1.0 of November 2026, at commit 2dd319b."""
     run, data = tmp_path / "run", OLD_RUN / "tags.conll"
     shutil.copytree(OLD_RUN / "run", run)
-    assert read_state(run / "seed-1" / "checkpoint.safetensors").epoch == 1
+    assert read_progress(run / "seed-1" / "checkpoint.safetensors").epoch == 1
     config = ner_config(SHORT, place="none")
     train_task("ner", data, data, None, run, config, device="cpu", resume=True)
     logs = [(folder / "seed-1" / "log.jsonl").read_text() for folder in (run, OLD_RUN / "run")]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmokit.errors import InputError
-from elmokit.tasks.tags import (
+from elmokit.tasks.parts.tags import (
     bio_to_bioul,
     bioul_to_bio,
     bioul_transitions,

@@ -101,7 +101,7 @@ def evaluate_cli(
     that was best on the development data, of another one (--seed), or of all, with their mean and
     deviation (--all-seeds).
     """
-    from ..tasks.folder import is_task_run
+    from ..tasks.runs.files import is_task_run
     from .perplexity import perplexities
 
     if texts.count("-") > 1:

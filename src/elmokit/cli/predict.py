@@ -14,12 +14,12 @@ from .options import Device, Json, Quiet, Verbose
 from .report import reported
 
 if TYPE_CHECKING:
-    from ..tasks.load import TrainedTask
+    from ..tasks.runs.load import AnyTrainedTask
 
 TaskRun = Annotated[str, typer.Argument(metavar="RUN", help="Folder that `elmokit train` made.")]
 Text = Annotated[
     str,
-    typer.Argument(metavar="TEXT", help="Text, one example a line; .gz and .xz too; - is stdin."),
+    typer.Argument(metavar="TEXT", help="Text, one example per line; .gz and .xz too; - is stdin."),
 ]
 Questions = Annotated[
     list[str] | None,
@@ -28,8 +28,7 @@ Questions = Annotated[
     ),
 ]
 Context = Annotated[
-    str | None,
-    typer.Option(metavar="WORDS", help="The text itself, to ask --question about."),
+    str | None, typer.Option(metavar="WORDS", help="The text itself, to ask --question about.")
 ]
 Bilm = Annotated[
     str | None,
@@ -52,13 +51,13 @@ def predict_cli(
 ) -> None:
     """Print what a trained model says about each line of a text.
 
-    ner prints a token and its tag a line, and an empty line after each sentence; sentiment and snli
-    print the label and the probabilities of all; squad prints the answer, srl and coref the text
-    with its parts in brackets. Of a line, snli reads a premise, a tab and a hypothesis; srl a
+    ner prints a token and its tag per line, and an empty line after each sentence; classify and
+    snli print the label and the probabilities of all; squad prints the answer, srl and coref the
+    text with its parts in brackets. Of a line, snli reads a premise, a tab and a hypothesis; srl a
     sentence with its [predicate] in brackets; squad a question, a tab and a text, or a JSON object
-    with question and context. With --json, all print an object a line.
+    with question and context. With --json, all print one object per line.
     """
-    from ..tasks.load import load_task
+    from ..tasks.runs.load import load_task
 
     if context is None:
         check_text(text)
@@ -78,10 +77,10 @@ def predict_cli(
         examples, error = _examples(trained, window, text)
         for example, prediction in zip(examples, trained.predict(examples), strict=True):
             if as_json:
-                row = None if prediction is None else trained.task.row(example, prediction)
+                row = None if prediction is None else trained.task.as_json(example, prediction)
                 print(json.dumps(row, ensure_ascii=False))
             else:
-                print("" if prediction is None else trained.task.text(example, prediction))
+                print("" if prediction is None else trained.task.as_text(example, prediction))
         if error is not None:
             raise error
 
@@ -91,7 +90,7 @@ def _length(numbered: tuple[int, str]) -> int:
 
 
 def _examples(
-    trained: "TrainedTask", lines: Iterable[tuple[int, str]], path: str
+    trained: "AnyTrainedTask", lines: Iterable[tuple[int, str]], path: str
 ) -> tuple[list[Any], InputError | None]:
     """The lines as examples, up to the first that cannot be read; what is wrong with that."""
     examples = []

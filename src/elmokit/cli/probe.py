@@ -13,7 +13,7 @@ from .report import reported, say
 
 if TYPE_CHECKING:
     from ..pooling import Pooling
-    from ..tasks.data import TaggedSentence
+    from ..tasks.parts.conll import TaggedSentence
 
 Tagset: TypeAlias = Literal["upos", "xpos"]
 
@@ -125,7 +125,7 @@ def pos_cli(
     if tag not in get_args(Tagset):
         raise ConfigError(f"--tag {tag}: expected upos or xpos")
     from ..probes import LinearSettings, pos_probe, splits_words
-    from ..tasks.data import read_conllu
+    from ..tasks.parts.conll import read_conllu
     from ..vectors.static_vectors import read_static_vectors
 
     column: Tagset = "upos" if tag == "upos" else "xpos"
@@ -192,7 +192,7 @@ def similarity_cli(
     """
     from ..pooling import poolers
     from ..probes import similarity_probe
-    from ..tasks.data import read_pairs
+    from ..tasks.parts.lines import read_pairs
 
     check_text(str(data))
     pools: list[Pooling] = [*pooling.split(",")]  # type: ignore[list-item]

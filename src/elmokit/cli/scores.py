@@ -25,19 +25,22 @@ def task_scores(
         all_seeds: All of them instead.
         device: Any torch device.
     """
-    from ..tasks.folder import seed_numbers
-    from ..tasks.load import load_task
+    from ..tasks.runs.files import seed_numbers
+    from ..tasks.runs.load import load_seeds, load_task
 
     for text in texts:
         if not Path(text).is_dir():  # a task may read a folder of files
             check_text(text)
-    seeds: list[int | None] = [*seed_numbers(Path(run))] if all_seeds else [seed]
-    if "-" in texts and len(seeds) > 1:
+    if all_seeds and "-" in texts and len(seed_numbers(Path(run))) > 1:
         raise ConfigError("--all-seeds: expected a file, which can be read for each seed")
     results: dict[str, list[Scores]] = {text: [] for text in texts}
     metric = ""
-    for number in seeds or [None]:
-        trained = load_task(run, model=bilm, seed=number, device=device)
+    models = (
+        load_seeds(run, model=bilm, device=device)
+        if all_seeds
+        else [load_task(run, model=bilm, seed=seed, device=device)]
+    )
+    for trained in models:
         for text, rows in results.items():
             rows.append({"seed": trained.seed, **trained.evaluate(text)})
         metric = trained.task.metric

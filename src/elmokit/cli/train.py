@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from ..tasks.config import TaskConfig
 
 TaskName = Annotated[
-    str, typer.Argument(metavar="TASK", help="ner, sentiment, squad, snli, srl or coref.")
+    str,
+    typer.Argument(
+        metavar="TASK", help="ner, classify, squad, snli, srl, coref, or an installed task."
+    ),
 ]
 Train = Annotated[str, typer.Option("--train", metavar="FILE", help="File to learn from.")]
 Dev = Annotated[
@@ -21,8 +24,7 @@ Dev = Annotated[
 ]
 Run = Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
 Bilm = Annotated[
-    str | None,
-    typer.Option("--model", metavar="MODEL", help="The biLM, in any published format."),
+    str | None, typer.Option("--model", metavar="MODEL", help="The biLM, in any published format.")
 ]
 ElmoAt = Annotated[
     str | None,
@@ -82,8 +84,8 @@ def train_cli(
     Checkpoints are written every few minutes. Ctrl-C and SIGTERM finish the step, write one more,
     and print the command that resumes the run.
     """
-    from ..tasks.folder import holds_run
-    from ..tasks.run import train_task
+    from ..tasks.runs.files import holds_run
+    from ..tasks.runs.train import train_task
 
     changes = list(settings or [])
     for name, value in (
@@ -147,11 +149,12 @@ def _resolve(task: str, path: str | None) -> "TaskConfig":
     """The task's settings, with the file's on top."""
     from ..tasks.registry import find_task
 
-    kind = find_task(task).config_class
-    values = kind().to_dict()
-    if path is not None:
-        apply_file(values, path)
-    return kind.from_dict(values, path or task)
+    config: TaskConfig = find_task(task).config_class()
+    if path is None:
+        return config
+    values = config.to_dict()
+    apply_file(values, path)
+    return config.from_dict(values, path)
 
 
 def _resume_command(task: str, options: dict[str, str | list[str] | bool | None]) -> str:

@@ -69,6 +69,7 @@ class Elmo(nn.Module):
         vocab: The words of the softmax.
         format: What the model was read from, in words.
         notes: What a user should know about that.
+        source: The name or path that `from_pretrained` was given; None for other models.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Elmo(nn.Module):
         self.config = config
         self.format = "new model with random weights"
         self.notes: list[str] = []
+        self.source: str | None = None
         self.vocab = vocab
         self.reader = Reader(config.tokenizer, config.normalization)
         self.bilm = BiLm(config).requires_grad_(requires_grad)
@@ -162,9 +164,11 @@ class Elmo(nn.Module):
                 precision=precision,
                 cache_words=cache_words,
             )
-            return cls.from_checkpoint(checkpoint, execution)._with_tokenizer(function)
+            elmo = cls.from_checkpoint(checkpoint, execution)._with_tokenizer(function)
         except ConfigError as e:
             raise ConfigError(f"{source}: {e}") from e
+        elmo.source = str(source)
+        return elmo
 
     @classmethod
     def from_files(

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import FormatError, InputError
 from ..model import Elmo
-from ..tasks.data.lines import json_lines
+from ..tasks.parts.lines import json_lines
 from .tables import format_table, percent
 
 ALL = "all"

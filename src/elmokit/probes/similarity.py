@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..model import Elmo
 from ..pooling import Pooling, normalise, poolers
-from ..tasks.data.examples import ScoredPair
+from ..tasks.parts.lines import ScoredPair
 from .layers import layer_names, stream_layers, with_average
 from .tables import format_table
 

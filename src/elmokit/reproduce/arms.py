@@ -11,10 +11,10 @@ from typing import Any
 
 from ..errors import ConfigError, FileError
 from ..files.files import read_json
-from ..tasks.config import ElmoPlace, Place, TaskConfig, TrainConfig
-from ..tasks.folder import holds_run
+from ..tasks.config import ElmoPlacement, Place, TaskConfig, TrainerConfig
 from ..tasks.registry import find_task
-from ..tasks.run import train_task
+from ..tasks.runs.files import holds_run
+from ..tasks.runs.train import train_task
 from .layout import DATA_SETS, STATIC, data_set, find_one, task_data
 from .setup import Setup
 
@@ -28,7 +28,7 @@ class Arm:
     layers: str = "mix"
     l2: float | None = None
 
-    def elmo(self, own: ElmoPlace) -> ElmoPlace:
+    def elmo(self, own: ElmoPlacement) -> ElmoPlacement:
         """Where ELMo goes in this arm of a task that has it as in `own`."""
         place = self.place or own.place
         l2 = own.l2 if self.l2 is None else self.l2
@@ -136,7 +136,7 @@ def plan_job(setup: Setup, task: str, arm: Arm, share: float = 1.0) -> Job:
     return Job(task, arm, replace(config, elmo=elmo, train=train, tokenizer=tokenizer), name)
 
 
-def share_of(train: TrainConfig, share: float) -> TrainConfig:
+def share_of(train: TrainerConfig, share: float) -> TrainerConfig:
     """The training on a share of the data: 1/√share times as many epochs, and as much patience.
 
     With the same number of epochs, a model of few data would make too few steps to learn anything
@@ -218,7 +218,7 @@ def _settings(setup: Setup, task: str) -> list[str]:
     return [*common, *own]
 
 
-def _elmo_name(elmo: ElmoPlace) -> list[str]:
+def _elmo_name(elmo: ElmoPlacement) -> list[str]:
     if elmo.place == "none":
         return ["none"]
     return [elmo.place, elmo.layers, *([f"{elmo.l2:g}"] if elmo.layers == "mix" else [])]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..tasks.picture import draw_weights
+from ..tasks.runs.figure import draw_layer_weights
 from .arms import (
     BASELINE,
     BOTH,
@@ -55,7 +55,7 @@ def compare_layers(setup: Setup, task: str) -> Report:
     pictures = []
     picture = f"{setup.name}-weights.png"
     free = grid[task, FREE]
-    if draw_weights(free.mixes, setup.out / picture, f"{title_of(task)}: {FREE.label}"):
+    if draw_layer_weights(free.mixes, setup.out / picture, f"{title_of(task)}: {FREE.label}"):
         pictures.append(picture)
     return Report(
         title=f"{title_of(task)} with and without ELMo",

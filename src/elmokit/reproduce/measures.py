@@ -20,7 +20,8 @@ from ..probes import (
     wsd_probe,
 )
 from ..probes.tables import format_table, percent
-from ..tasks.data import read_conllu, read_pairs
+from ..tasks.parts.conll import read_conllu
+from ..tasks.parts.lines import read_pairs
 from .layout import (
     HOMOGRAPHS,
     MINIMAL_PAIRS,

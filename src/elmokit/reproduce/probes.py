@@ -12,8 +12,8 @@ from ..probes import (
     wsd_probe,
 )
 from ..probes.wsd_data import SenseSentence, SenseSet
-from ..tasks.data import read_conllu
-from ..tasks.source import load_bilm
+from ..tasks.parts.bilm import load_bilm
+from ..tasks.parts.conll import read_conllu
 from ..vectors.static_vectors import read_static_vectors
 from .layout import (
     POS_DATA,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..tasks.source import fingerprint, load_bilm
-from ..tasks.trainer import Row
+from ..tasks.parts.bilm import fingerprint, load_bilm
+from ..tasks.runs.trainer import Row
 from .plan import Plan, command
 
 OnRun: TypeAlias = Callable[[str, int, int], None]

@@ -1,6 +1,26 @@
 """Task models on a frozen biLM: the second half of ELMo (paper, sections 3.3 and 4).
 
-`run.train_task` trains one and writes a run folder, `load.load_task` reads it. A task
-(`registry.TASKS`) says how its files are read, which model it has and how it is scored; every
-model reads its tokens through one `embedding.TaskEmbedding`, which knows where ELMo goes.
+A task is one file (`ner`, `classify`, `snli`, `srl`) or folder (`squad`, `coref`): its settings,
+how its files are read, its model and its score. `parts` holds what the models share, such as
+`TaskEmbedding`, which knows where ELMo goes; `runs` trains, resumes and loads them; `registry`
+finds them by name.
 """
+
+from .config import ElmoPlacement as ElmoPlacement
+from .config import TaskConfig as TaskConfig
+from .config import TrainerConfig as TrainerConfig
+from .config import WordsConfig as WordsConfig
+from .parts.bilm import FrozenLayers as FrozenLayers
+from .parts.bilm import load_bilm as load_bilm
+from .parts.embedding import TaskEmbedding as TaskEmbedding
+from .parts.words import TokenBatch as TokenBatch
+from .registry import find_task as find_task
+from .runs.load import TrainedTask as TrainedTask
+from .runs.load import load_seeds as load_seeds
+from .runs.load import load_task as load_task
+from .runs.train import train_task as train_task
+from .task import LabelSets as LabelSets
+from .task import Read as Read
+from .task import Scores as Scores
+from .task import Task as Task
+from .task import TaskModel as TaskModel

@@ -13,13 +13,13 @@ Place: TypeAlias = Literal["none", "input", "output", "both"]
 
 PLACES: tuple[Place, ...] = ("none", "input", "output", "both")
 LAYERS = ("mix", "top", "average", *map(str, range(10)))
-_MANY = 1 << 40
-_WIDE = 1 << 16
+MANY = 1 << 40
+WIDE = 1 << 16
 MAX_LAYERS = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ElmoPlace(Config):
+class ElmoPlacement(Config):
     """Where ELMo enters the task model, and how (paper, equation 1 and section 3.3)."""
 
     place: Place = "input"
@@ -37,7 +37,7 @@ class ElmoPlace(Config):
         object.__setattr__(self, "layers", str(self.layers))  # a setting's 1 is a number
         one_of("place", self.place, PLACES)
         one_of("layers", self.layers, LAYERS)
-        share(self, "dropout")
+        below_one(self, "dropout")
         if not self.l2 >= 0:
             raise ConfigError(f"l2={self.l2}: expected 0 or more")
 
@@ -72,16 +72,16 @@ class WordsConfig(Config):
     dropout: float = 0.5
 
     def __post_init__(self) -> None:
-        share(self, "dropout")
-        within(self, 0, _WIDE, "dim", "char_filters")
-        within(self, 1, _WIDE, "char_dim", "char_width", "min_count")
+        below_one(self, "dropout")
+        within(self, 0, WIDE, "dim", "char_filters")
+        within(self, 1, WIDE, "char_dim", "char_width", "min_count")
         within(self, 3, 1000, "max_characters")
         if self.char_width > self.max_characters:
             raise ConfigError(f"char_width={self.char_width}: words have {self.max_characters}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrainConfig(Config):
+class TrainerConfig(Config):
     """Clipped gradients, until the development data get no better."""
 
     optimizer: Literal["adam", "adadelta"] = "adam"
@@ -109,9 +109,9 @@ class TrainConfig(Config):
 
     def __post_init__(self) -> None:
         one_of("optimizer", self.optimizer, ("adam", "adadelta"))
-        share(self, "ema")
-        within(self, 1, _MANY, "batch_size", "epochs")
-        within(self, 0, _MANY, "patience", "halve_after", "seed", "cache_mb")
+        below_one(self, "ema")
+        within(self, 1, MANY, "batch_size", "epochs")
+        within(self, 0, MANY, "patience", "halve_after", "seed", "cache_mb")
         for name in ("lr", "clip_norm", "bilm_lr", "checkpoint_minutes"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: expected a positive number")
@@ -129,9 +129,9 @@ class TrainConfig(Config):
 class TaskConfig(Config):
     """What the configurations of all tasks share."""
 
-    elmo: ElmoPlace = field(default_factory=ElmoPlace)
+    elmo: ElmoPlacement = field(default_factory=ElmoPlacement)
     words: WordsConfig = field(default_factory=WordsConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
+    train: TrainerConfig = field(default_factory=TrainerConfig)
     tokenizer: str | None = None
     """For text that has no tokens yet; by default the biLM's own, or `regex` without one."""
     held_out: float = 0.0
@@ -139,58 +139,10 @@ class TaskConfig(Config):
     reads the rest. With it, one file can be both."""
 
     def __post_init__(self) -> None:
-        share(self, "held_out")
+        below_one(self, "held_out")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NerConfig(TaskConfig):
-    """The biLSTM-CRF tagger: two biLSTM layers over [x; ELMo], then a CRF."""
-
-    elmo: ElmoPlace = field(default_factory=lambda: ElmoPlace(l2=0.1))
-    lstm_dim: int = 200
-    lstm_layers: int = 2
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        TaskConfig.__post_init__(self)
-        within(self, 1, _WIDE, "lstm_dim")
-        within(self, 1, MAX_LAYERS, "lstm_layers")
-        share(self, "dropout")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BcnConfig(TaskConfig):
-    """The biattentive classification network (McCann et al. 2017) of a single sentence."""
-
-    elmo: ElmoPlace = field(default_factory=lambda: ElmoPlace(place="both"))
-    words: WordsConfig = field(default_factory=lambda: WordsConfig(char_filters=0, dropout=0.25))
-    train: TrainConfig = field(default_factory=lambda: TrainConfig(batch_size=64, epochs=20))
-    dim: int = 150
-    """Width of the feed-forward layer and of each direction of the biLSTMs; 300 in the paper."""
-    maxout_pieces: int = 4
-    reduction: int = 2
-    """Each maxout layer is so many times narrower than what it reads."""
-    dropout: float = 0.2
-    phrases: bool = True
-    """Train on the labelled phrases of a treebank, too."""
-    min_phrase: int = 1
-    """Shortest phrase, in tokens, to train on."""
-    text: str = "text"
-    """Name of the text in the header of a TSV file, or in a JSON line."""
-    label: str = "label"
-    text_column: int | None = None
-    """Number of the text's column, from 0, in a TSV file that has no header."""
-    label_column: int | None = None
-
-    def __post_init__(self) -> None:
-        TaskConfig.__post_init__(self)
-        within(self, 1, _WIDE, "dim", "maxout_pieces", "reduction", "min_phrase")
-        share(self, "dropout")
-        if (self.text_column is None) != (self.label_column is None):
-            raise ConfigError("text_column and label_column: expected both or neither")
-
-
-def share(config: object, *names: str) -> None:
+def below_one(config: object, *names: str) -> None:
     """Refuse a configuration whose fields `names` are not all of 0 up to 1."""
     for name in names:
         if not 0 <= getattr(config, name) < 1:

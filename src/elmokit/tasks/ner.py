@@ -1,36 +1,58 @@
-"""The biLSTM-CRF tagger (paper, section 4: named entity extraction)."""
+"""Named entities: tagged sentences in, span scores out (paper, section 4: NER).
 
-from collections.abc import Sequence
+The model is the biLSTM-CRF tagger.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from ..config import within
+from ..errors import FormatError
 from ..nn.shapes import Float
-from .batch import TokenBatch
-from .config import NerConfig
-from .crf import Crf
-from .data.examples import TaggedSentence
-from .embedding import TaskEmbedding
-from .encoder import BiLstm
-from .tags import bio_to_bioul, bioul_to_bio, bioul_transitions
-from .task import Read, TaskModel
+from ..text.reader import Reader
+from .config import MAX_LAYERS, WIDE, ElmoPlacement, TaskConfig, below_one
+from .parts.conll import TaggedSentence, read_tagged
+from .parts.crf import Crf
+from .parts.embedding import TaskEmbedding
+from .parts.encoders import BiLstm
+from .parts.lines import one_side, text_of
+from .parts.metrics import require_libraries, span_scores
+from .parts.tags import bio_to_bioul, bioul_to_bio, bioul_transitions
+from .parts.words import TokenBatch
+from .task import LabelSets, Read, Scores, Task, TaskModel
 
 
-class NerTagger(TaskModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NerConfig(TaskConfig):
+    """The biLSTM-CRF tagger: two biLSTM layers over [x; ELMo], then a CRF."""
+
+    elmo: ElmoPlacement = field(default_factory=lambda: ElmoPlacement(l2=0.1))
+    lstm_dim: int = 200
+    lstm_layers: int = 2
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        TaskConfig.__post_init__(self)
+        within(self, 1, WIDE, "lstm_dim")
+        within(self, 1, MAX_LAYERS, "lstm_layers")
+        below_one(self, "dropout")
+
+
+class NerTagger(TaskModel[TaggedSentence, list[str]]):
     """[x; ELMo] → biLSTM layers → scores of the tags → a CRF over the sentence.
 
     It reads and gives BIO tags; inside it scores BIOUL tags, with the transitions that make no
     sense ruled out.
-
-    Args:
-        config: The sizes.
-        embedding: What it reads of each token.
-        types: Entity types, such as PER.
     """
 
     def __init__(self, config: NerConfig, embedding: TaskEmbedding, types: Sequence[str]) -> None:
         super().__init__()
-        self.tags = ["O", *(f"{place}-{kind}" for kind in types for place in "BILU")]
+        self.tags = ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BILU")]
         self.embedding = embedding
         self.encoder = BiLstm(embedding.dim, config.lstm_dim, config.lstm_layers, config.dropout)
         self.dropout = nn.Dropout(config.dropout)
@@ -38,9 +60,7 @@ class NerTagger(TaskModel):
         self.crf = Crf(len(self.tags), bioul_transitions(self.tags))
         self._ids = {tag: i for i, tag in enumerate(self.tags)}
 
-    def __call__(self, batch: TokenBatch) -> Tensor:
-        logits: Tensor = super().__call__(batch)
-        return logits
+    __call__: Callable[..., Tensor]
 
     def forward(self, batch: TokenBatch) -> Float[Tensor, "B T K"]:
         """The scores of the BIOUL tags of each token."""
@@ -63,3 +83,56 @@ class NerTagger(TaskModel):
         batch = read([example.tokens for example in examples])
         paths = self.crf.decode(self(batch), batch.mask)
         return [list(bioul_to_bio([self.tags[i] for i in path])) for path in paths]
+
+
+class NerTask(Task[NerConfig, TaggedSentence, list[str]]):
+    """Entities in BIO tags: CoNLL columns, IOB2 or KLUE's character tags."""
+
+    name: ClassVar[str] = "ner"
+    metric: ClassVar[str] = "f1"
+    config_class = NerConfig
+
+    def read(
+        self, path: Path, config: NerConfig, reader: Reader, *, is_training: bool
+    ) -> list[TaggedSentence]:
+        """The sentences of a file."""
+        require_libraries()
+        sentences = read_tagged(path, tokenizer=reader.spans)
+        return one_side(
+            sentences, lambda s: text_of(s.tokens), config.held_out, is_training=is_training
+        )
+
+    def example(self, line: str, reader: Reader, config: NerConfig) -> TaggedSentence:
+        """The tokens of a line, without tags."""
+        tokens = tuple(reader.tokens(line))
+        return TaggedSentence(tokens, ("O",) * len(tokens))
+
+    def sentences(self, example: TaggedSentence) -> list[Sequence[str]]:
+        """The sentence itself."""
+        return [example.tokens]
+
+    def label_sets(self, examples: Sequence[TaggedSentence]) -> LabelSets:
+        """The entity types."""
+        types = {tag[2:] for example in examples for tag in example.tags if tag != "O"}
+        if not types:
+            raise FormatError("the training data have no entity: all tags are O")
+        return {"types": sorted(types)}
+
+    def model(
+        self, config: NerConfig, label_sets: LabelSets, embedding: TaskEmbedding
+    ) -> NerTagger:
+        """A new tagger."""
+        return NerTagger(config, embedding, label_sets["types"])
+
+    def score(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> Scores:
+        """Precision, recall and F1 of the entities."""
+        return dict(span_scores([list(e.tags) for e in examples], list(predictions)))
+
+    def as_json(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
+        """Tokens and tags."""
+        return {"tokens": list(example.tokens), "tags": prediction}
+
+    def as_text(self, example: TaggedSentence, prediction: list[str]) -> str:
+        """A token and its tag a line, as in CoNLL's files; an empty line ends the sentence."""
+        pairs = zip(example.tokens, prediction, strict=True)
+        return "".join(f"{token}\t{tag}\n" for token, tag in pairs)

@@ -7,7 +7,7 @@ import pytest
 from coref_data import STORIES, config, conll, story
 from strategies import assert_refused
 
-from elmokit.tasks.coref.data import CorefDocument, read_documents
+from elmokit.tasks.coref.document import CorefDocument, read_documents
 from elmokit.tasks.coref.task import CorefTask
 from elmokit.text.reader import Reader
 
@@ -154,13 +154,13 @@ def test_a_line_is_a_document() -> None:
     assert document.sentences == (("Dr.", "Kim", "left", "."), ("He", "was", "late", "!"))
     assert not all(map(len, task.sentences(task.example("  ", reader, config))))
     clusters = [((0, 2), (4, 5))]
-    assert task.row(document, clusters) == {
+    assert task.as_json(document, clusters) == {
         "tokens": document.tokens,
         "clusters": [[[0, 2, "Dr. Kim"], [4, 5, "He"]]],
     }
-    assert task.text(document, clusters) == "[Dr. Kim]1 left .\n[He]1 was late !\n"
+    assert task.as_text(document, clusters) == "[Dr. Kim]1 left .\n[He]1 was late !\n"
 
 
 def test_training_data_without_clusters_are_refused() -> None:
     document = CorefDocument("a", (("a", "b"),))
-    assert_refused(lambda: CorefTask().facts([document]), "no clusters")
+    assert_refused(lambda: CorefTask().label_sets([document]), "no clusters")

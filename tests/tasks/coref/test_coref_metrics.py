@@ -10,7 +10,7 @@ from hypothesis import given
 
 from elmokit.errors import InputError, MissingExtra
 from elmokit.tasks.coref import CorefConfig
-from elmokit.tasks.coref.metrics import Clusters, coref_scores
+from elmokit.tasks.coref.task import Clusters, coref_scores
 from elmokit.tasks.registry import find_task
 from elmokit.text.reader import Reader
 

@@ -15,18 +15,24 @@ from task_data import assert_gradients_reach_the_mixes
 
 from elmokit import Elmo
 from elmokit.tasks.coref import CorefConfig
-from elmokit.tasks.coref.clusters import bracketed, make_clusters
-from elmokit.tasks.coref.mentions import Mentions
-from elmokit.tasks.coref.model import length_groups, training_window
-from elmokit.tasks.coref.pairs import (
+from elmokit.tasks.coref.document import bracketed, make_clusters
+from elmokit.tasks.coref.model import (
     Antecedents,
+    Mentions,
     antecedent_likelihood,
-    distance_buckets,
-    predecessors,
+    length_groups,
+    training_window,
 )
-from elmokit.tasks.coref.spans import head_weights, in_sentence, prune, windows
-from elmokit.tasks.load import load_task
-from elmokit.tasks.run import train_task
+from elmokit.tasks.coref.spans import (
+    distance_buckets,
+    head_weights,
+    in_sentence,
+    predecessors,
+    prune,
+    windows,
+)
+from elmokit.tasks.runs.load import load_task
+from elmokit.tasks.runs.train import train_task
 
 DOCUMENTS = [story(text, f"story-{i}") for i, text in enumerate(STORIES)]
 
@@ -226,7 +232,7 @@ def test_likelihood_equals_enumeration(num: int, most: int, seed: int) -> None:
 def test_pair_scores_equal_a_loop(
     num: int, most: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmokit.tasks.coref.pairs.PRODUCT_VALUES", block)
+    monkeypatch.setattr("elmokit.tasks.coref.spans.PRODUCT_VALUES", block)
     torch.manual_seed(0)
     model = Antecedents(config(max_antecedents=most), span_dim=5).double().eval()
     g, scores = torch.randn(num, 5).double(), torch.randn(num).double()

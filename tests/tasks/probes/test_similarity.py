@@ -12,7 +12,7 @@ from strategies import assert_refused
 from elmokit import Elmo
 from elmokit.probes import similarity_probe
 from elmokit.probes.similarity import pearson, spearman
-from elmokit.tasks.data import ScoredPair
+from elmokit.tasks.parts.lines import ScoredPair
 
 TEXTS = ["a dog runs", "the cat sees a tree", "rain", "no one is here now", "a dog runs fast"]
 

@@ -9,15 +9,14 @@ from strategies import assert_refused, make_tiny
 from task_data import assert_gradients_reach_the_mixes
 
 from elmokit import Elmo
-from elmokit.tasks.batch import TokenReader
-from elmokit.tasks.config import ElmoPlace, TrainConfig, WordsConfig
-from elmokit.tasks.features import FrozenLayers
-from elmokit.tasks.load import load_task
-from elmokit.tasks.run import new_model, train_task
-from elmokit.tasks.snli import Esim, SentencePair, SnliConfig, SnliTask
-from elmokit.tasks.snli.esim import pooled, soft_alignment
-from elmokit.tasks.trainer import Trainer, predict
-from elmokit.tasks.words import word_table
+from elmokit.tasks.config import ElmoPlacement, TrainerConfig, WordsConfig
+from elmokit.tasks.parts.bilm import FrozenLayers
+from elmokit.tasks.parts.words import TokenReader, word_table
+from elmokit.tasks.runs.load import load_task
+from elmokit.tasks.runs.train import train_task
+from elmokit.tasks.runs.trainer import Trainer, predict
+from elmokit.tasks.snli import Esim, SentencePair, SnliConfig, SnliTask, pooled, soft_alignment
+from elmokit.tasks.task import new_model
 
 TASK = SnliTask()
 PAIRS = """
@@ -50,9 +49,9 @@ def examples() -> list[SentencePair]:
 
 
 def config(epochs: int = 15, **elmo: Any) -> SnliConfig:
-    train = TrainConfig(lr=1e-2, batch_size=7, epochs=epochs, patience=0, halve_after=0)
+    train = TrainerConfig(lr=1e-2, batch_size=7, epochs=epochs, patience=0, halve_after=0)
     words = WordsConfig(dim=8, min_count=1, char_filters=0, dropout=0.0)
-    place = ElmoPlace(**({"place": "both", "dropout": 0.0} | elmo))
+    place = ElmoPlacement(**({"place": "both", "dropout": 0.0} | elmo))
     return SnliConfig(
         elmo=place, words=words, train=train, dim=12, dropout=0.0, attention_dropout=0.0
     )
@@ -66,7 +65,7 @@ class Setup:
         source = None if config.elmo.place == "none" else FrozenLayers(elmo)
         sentences = [s for e in self.examples for s in TASK.sentences(e)]
         table = word_table(sentences, config.words, None)
-        model = new_model(TASK, config, TASK.facts(self.examples), table, source, seed=3)
+        model = new_model(TASK, config, TASK.label_sets(self.examples), table, source, seed=3)
         assert isinstance(model, Esim)
         self.model = model
         self.read = TokenReader(config.words, table, source)
@@ -169,7 +168,7 @@ def test_scores_by_label() -> None:
 
 
 def test_one_label_cannot_be_learned() -> None:
-    assert_refused(lambda: TASK.facts(examples()[:1]), "one label only", "yes")
+    assert_refused(lambda: TASK.label_sets(examples()[:1]), "one label only", "yes")
 
 
 def test_a_run_is_trained_loaded_and_asked(tmp_path: Path) -> None:
@@ -187,5 +186,5 @@ def test_a_run_is_trained_loaded_and_asked(tmp_path: Path) -> None:
     assert metrics == summary["seeds"][0]["dev"]
     [(_, nothing), (example, found)] = trained.predict_texts(["", rows[0]])
     assert nothing is None and sum(found["probabilities"].values()) == pytest.approx(1)
-    first, *shares = TASK.text(example, found).split("\t")
+    first, *shares = TASK.as_text(example, found).split("\t")
     assert first == found["label"] and [s.split("=")[0] for s in shares] == ["maybe", "no", "yes"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from elmokit.tasks.squad.config import Rules
-from elmokit.tasks.squad.metrics import answer_scores, exact_match, f1, normalised
+from elmokit.tasks.squad.passage import Rules
+from elmokit.tasks.squad.task import answer_scores, exact_match, f1, normalised
 
 
 @pytest.mark.parametrize(

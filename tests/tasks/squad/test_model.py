@@ -12,17 +12,15 @@ from task_data import assert_gradients_reach_the_mixes
 from torch import Tensor
 
 from elmokit import Elmo
-from elmokit.tasks.batch import TokenReader
-from elmokit.tasks.features import FrozenLayers
-from elmokit.tasks.load import load_task
-from elmokit.tasks.run import new_model, train_task
-from elmokit.tasks.squad.config import SquadConfig
-from elmokit.tasks.squad.data import Question
-from elmokit.tasks.squad.model import BiDaf
-from elmokit.tasks.squad.passage import Passage
+from elmokit.tasks.parts.bilm import FrozenLayers
+from elmokit.tasks.parts.words import TokenReader, word_table
+from elmokit.tasks.runs.load import load_task
+from elmokit.tasks.runs.train import train_task
+from elmokit.tasks.runs.trainer import Row, Trainer, predict
+from elmokit.tasks.squad.model import BiDaf, SquadConfig
+from elmokit.tasks.squad.passage import Passage, Question
 from elmokit.tasks.squad.task import SquadTask
-from elmokit.tasks.trainer import Row, Trainer, predict
-from elmokit.tasks.words import word_table
+from elmokit.tasks.task import new_model
 from elmokit.text.reader import Reader
 
 TASK = SquadTask()
@@ -178,7 +176,7 @@ def test_a_run_answers_questions(tmp_path: Path) -> None:
     (example, first), (_, nothing), (_, third), (_, empty) = trained.predict_texts(lines)
     assert nothing is None and empty is None
     assert first["answer"] in "Bob\u3000came." and third["answer"] in "Bob\ncame."
-    assert trained.task.row(example, first) == {"question": "Who?", **first}
-    assert "\n" not in trained.task.text(example, {"answer": "Bob\ncame"})
+    assert trained.task.as_json(example, first) == {"question": "Who?", **first}
+    assert "\n" not in trained.task.as_text(example, {"answer": "Bob\ncame"})
     for bad in ("Who?", '{"question": "Who?"}', '{"question"', "{}"):
         assert_refused(lambda line=bad: trained.predict_texts([line]), bad[:8], "question")

@@ -6,8 +6,14 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from elmokit.tasks.squad.attention import BiAttention, SelfAttention, TriLinear, masked_softmax
-from elmokit.tasks.squad.spans import best_spans, span_log_likelihood
+from elmokit.tasks.squad.model import (
+    BiAttention,
+    SelfAttention,
+    TriLinear,
+    best_spans,
+    masked_softmax,
+    span_log_likelihood,
+)
 
 LENGTHS, Q_LENGTHS = (6, 1, 4), (2, 3, 1)
 

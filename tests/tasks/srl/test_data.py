@@ -99,8 +99,8 @@ def test_a_line_to_predict() -> None:
 def test_a_prediction_in_words() -> None:
     frame = TASK.example("Yes, she [gave] him a book.", READER, CONFIG)
     tags = ["O", "O", "B-ARG0", "B-V", "B-ARG2", "B-ARG1", "I-ARG1", "O"]
-    assert TASK.text(frame, tags) == "Yes , [ARG0 she] [V gave] [ARG2 him] [ARG1 a book] ."
-    row = TASK.row(frame, tags)
+    assert TASK.as_text(frame, tags) == "Yes , [ARG0 she] [V gave] [ARG2 him] [ARG1 a book] ."
+    row = TASK.as_json(frame, tags)
     assert row["predicate"] == 3 and row["tags"] == tags and len(row["tokens"]) == 8
     assert row["spans"][-1] == {"label": "ARG1", "start": 5, "end": 7, "text": "a book"}
 

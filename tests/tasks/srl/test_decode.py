@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 import torch
 
-from elmokit.tasks.srl.decode import bio_tags, decode_bio
-from elmokit.tasks.tags import bio_fault
+from elmokit.tasks.parts.tags import bio_fault
+from elmokit.tasks.srl import bio_tags, decode_bio
 
 
 def test_order_of_tags() -> None:

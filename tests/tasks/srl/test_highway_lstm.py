@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmokit.tasks.srl import AlternatingLstm, HighwayLstm
+from elmokit.tasks.parts.encoders import AlternatingLstm, HighwayLstm
 
 LENGTHS = (3, 5, 1, 5, 2)
 

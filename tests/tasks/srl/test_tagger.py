@@ -10,15 +10,15 @@ from strategies import assert_refused, make_tiny
 from task_data import assert_gradients_reach_the_mixes
 
 from elmokit import Elmo
-from elmokit.tasks.batch import TokenReader
-from elmokit.tasks.config import ElmoPlace, TrainConfig, WordsConfig
-from elmokit.tasks.features import FrozenLayers
-from elmokit.tasks.load import load_task
-from elmokit.tasks.run import new_model, train_task
+from elmokit.tasks.config import ElmoPlacement, TrainerConfig, WordsConfig
+from elmokit.tasks.parts.bilm import FrozenLayers
+from elmokit.tasks.parts.tags import bio_fault
+from elmokit.tasks.parts.words import TokenReader, word_table
+from elmokit.tasks.runs.load import load_task
+from elmokit.tasks.runs.train import train_task
+from elmokit.tasks.runs.trainer import Trainer, predict
 from elmokit.tasks.srl import Frame, SrlConfig, SrlTagger, SrlTask
-from elmokit.tasks.tags import bio_fault
-from elmokit.tasks.trainer import Trainer, predict
-from elmokit.tasks.words import word_table
+from elmokit.tasks.task import new_model
 
 TASK = SrlTask()
 # Two frames a sentence: the tags depend on which word is the predicate.
@@ -49,9 +49,9 @@ def frames() -> list[Frame]:
 
 
 def config(epochs: int = 30, **elmo: Any) -> SrlConfig:
-    train = TrainConfig(lr=1e-2, batch_size=10, epochs=epochs, patience=0, halve_after=0)
+    train = TrainerConfig(lr=1e-2, batch_size=10, epochs=epochs, patience=0, halve_after=0)
     words = WordsConfig(dim=12, min_count=1, char_filters=0, dropout=0.0)
-    place = ElmoPlace(**({"place": "both", "dropout": 0.0} | elmo))
+    place = ElmoPlacement(**({"place": "both", "dropout": 0.0} | elmo))
     return SrlConfig(
         elmo=place,
         words=words,
@@ -70,7 +70,7 @@ class Setup:
         self.config, self.examples = config, frames()
         source = None if config.elmo.place == "none" else FrozenLayers(elmo)
         table = word_table([e.tokens for e in self.examples], config.words, None)
-        model = new_model(TASK, config, TASK.facts(self.examples), table, source, seed=3)
+        model = new_model(TASK, config, TASK.label_sets(self.examples), table, source, seed=3)
         assert isinstance(model, SrlTagger)
         self.model = model
         self.read = TokenReader(config.words, table, source)
@@ -130,7 +130,7 @@ def test_loss_is_the_mean_over_tokens(tiny: Elmo) -> None:
 
 def test_data_without_arguments_cannot_be_learned() -> None:
     frame = Frame(("It", "rains"), 1, ("O", "B-V"))
-    assert_refused(lambda: TASK.facts([frame]), "no argument", "O or V")
+    assert_refused(lambda: TASK.label_sets([frame]), "no argument", "O or V")
 
 
 def test_a_run_is_trained_loaded_and_asked(tmp_path: Path) -> None:

@@ -1,35 +1,44 @@
-"""Coreference as a task: documents with clusters in, CoNLL F1 out."""
+"""Coreference as a task: documents with clusters in, CoNLL F1 out.
 
-from collections.abc import Sequence
+The scores are MUC, B³, CEAFφ4 and their mean, as the CoNLL scorer counts them. Each metric sums
+numerators and denominators over documents before it divides (Pradhan et al. 2014, "Scoring
+coreference partitions of predicted mentions"). A mention is right if both of its ends are. What
+would be 0/0 is 0. Clusters of one mention count as they come: B³ and CEAFφ4 see them, MUC does not,
+having no links in them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
-from ...errors import FormatError
+import numpy as np
+
+from ...errors import FormatError, InputError, MissingExtra
 from ...text.reader import Reader
 from ...text.sentences import split_sentences
-from ..config import TaskConfig
-from ..data.held_out import one_side
-from ..embedding import TaskEmbedding
-from ..task import Facts, Metrics
-from .clusters import bracketed
-from .config import CorefConfig
-from .data import Cluster, CorefDocument, read_documents
-from .metrics import coref_scores, require_libraries
-from .model import CorefModel
+from ..parts.embedding import TaskEmbedding
+from ..parts.lines import one_side
+from ..task import LabelSets, Scores, Task
+from .document import Cluster, CorefDocument, bracketed, read_documents
+from .model import CorefConfig, CorefModel
+
+Clusters: TypeAlias = Sequence[Sequence[Hashable]]
+Tally: TypeAlias = tuple[float, float]
+"""What a metric adds for a document: right, of how many."""
 
 
-class CorefTask:
+class CorefTask(Task[CorefConfig, CorefDocument, list[Cluster]]):
     """Which mentions of a document mean the same: CoNLL files, or a folder of them."""
 
     name: ClassVar[str] = "coref"
     metric: ClassVar[str] = "f1"
-    config_class: ClassVar[type[TaskConfig]] = CorefConfig
+    config_class = CorefConfig
 
     def read(
-        self, path: Path, config: TaskConfig, reader: Reader, *, is_training: bool
+        self, path: Path, config: CorefConfig, reader: Reader, *, is_training: bool
     ) -> list[CorefDocument]:
         """The documents, without singletons unless they are wanted."""
-        assert isinstance(config, CorefConfig)
         require_libraries()
         every = read_documents(path)
         documents = one_side(every, lambda d: d.name, config.held_out, is_training=is_training)
@@ -37,7 +46,7 @@ class CorefTask:
             return documents
         return [document.without_singletons() for document in documents]
 
-    def example(self, line: str, reader: Reader, config: TaskConfig) -> CorefDocument:
+    def example(self, line: str, reader: Reader, config: CorefConfig) -> CorefDocument:
         """A line of running text as a document of sentences."""
         sentences = [tuple(reader.tokens(sentence)) for sentence in split_sentences(line)]
         # An empty sentence marks a document without words.
@@ -47,24 +56,25 @@ class CorefTask:
         """The sentences of the document."""
         return list(example.sentences)
 
-    def facts(self, examples: Sequence[CorefDocument]) -> Facts:
+    def label_sets(self, examples: Sequence[CorefDocument]) -> LabelSets:
         """Nothing; but there must be something to learn."""
         if not any(example.clusters for example in examples):
             raise FormatError("the training data have no clusters of two or more mentions")
         return {}
 
-    def model(self, config: TaskConfig, facts: Facts, embedding: TaskEmbedding) -> CorefModel:
+    def model(
+        self, config: CorefConfig, label_sets: LabelSets, embedding: TaskEmbedding
+    ) -> CorefModel:
         """A new model."""
-        assert isinstance(config, CorefConfig)
         return CorefModel(config, embedding)
 
     def score(
         self, examples: Sequence[CorefDocument], predictions: Sequence[list[Cluster]]
-    ) -> Metrics:
+    ) -> Scores:
         """MUC, B³, CEAFφ4 and the mean of their F1."""
         return coref_scores([example.clusters for example in examples], predictions)
 
-    def row(self, example: CorefDocument, prediction: list[Cluster]) -> dict[str, Any]:
+    def as_json(self, example: CorefDocument, prediction: list[Cluster]) -> dict[str, Any]:
         """The tokens, and the clusters as [first token, the one after the last, text]."""
         tokens = example.tokens
         clusters = [
@@ -73,6 +83,112 @@ class CorefTask:
         ]
         return {"tokens": tokens, "clusters": clusters}
 
-    def text(self, example: CorefDocument, prediction: list[Cluster]) -> str:
+    def as_text(self, example: CorefDocument, prediction: list[Cluster]) -> str:
         """A sentence a line, mentions in brackets with the numbers of their clusters."""
         return "".join(f"{line}\n" for line in bracketed(example.sentences, prediction))
+
+
+def coref_scores(gold: Sequence[Clusters], predicted: Sequence[Clusters]) -> dict[str, Any]:
+    """The scores over documents.
+
+    Args:
+        gold: The clusters of each document, of mentions of any kind.
+        predicted: The clusters that were found in it.
+
+    Returns:
+        `f1`, the mean of the three F1 (CoNLL F1); under `metrics` the precision, recall and F1 of
+        `muc`, `b3` and `ceaf`, and of `mentions` on their own.
+    """
+    if len(gold) != len(predicted):
+        raise InputError(f"{len(gold)} documents are to be scored, {len(predicted)} are predicted")
+    if not gold:
+        raise InputError("there are no documents to score")
+    pairs = [(_distinct(a), _distinct(b)) for a, b in zip(gold, predicted, strict=True)]
+    scores = {
+        "muc": _both_ways(pairs, muc),
+        "b3": _both_ways(pairs, b_cubed),
+        "ceaf": _both_ways(pairs, ceaf),
+    }
+    average = sum(score["f1"] for score in scores.values()) / len(scores)
+    return {"f1": average, "metrics": scores | {"mentions": _both_ways(pairs, mentions)}}
+
+
+def muc(key: Clusters, response: Clusters) -> Tally:
+    """Links of the key that the response has: |K| less the parts that K falls into, of |K| - 1."""
+    cluster_of = _cluster_of(response)
+    right = total = 0
+    for cluster in key:
+        known = {cluster_of[m] for m in cluster if m in cluster_of}
+        num_parts = len(known) + sum(m not in cluster_of for m in cluster)
+        right += len(cluster) - num_parts
+        total += len(cluster) - 1
+    return right, total
+
+
+def b_cubed(key: Clusters, response: Clusters) -> Tally:
+    """For each mention of the key, the share of its cluster that the response puts with it."""
+    cluster_of = _cluster_of(response)
+    right, total = 0.0, 0
+    for cluster in key:
+        common = Counter(cluster_of[m] for m in cluster if m in cluster_of)
+        right += sum(count**2 for count in common.values()) / len(cluster)
+        total += len(cluster)
+    return right, total
+
+
+def ceaf(key: Clusters, response: Clusters) -> Tally:
+    """φ4(K, R) = 2|K ∩ R| / (|K| + |R|) under the best one-to-one matching of the clusters."""
+    if not (key and response):
+        return 0.0, len(key)
+    try:
+        from scipy.optimize import linear_sum_assignment
+    except ImportError as e:
+        raise MissingExtra("tasks", "scipy") from e
+    cluster_of = _cluster_of(response)
+    similarity = np.zeros((len(key), len(response)))
+    for i, cluster in enumerate(key):
+        for j, count in Counter(cluster_of[m] for m in cluster if m in cluster_of).items():
+            similarity[i, j] = 2 * count / (len(cluster) + len(response[j]))
+    rows, columns = linear_sum_assignment(similarity, maximize=True)
+    return float(similarity[rows, columns].sum()), len(key)
+
+
+def require_libraries() -> None:
+    """Refuse where a library is missing: before a training, not after its first epoch."""
+    ceaf(["a"], ["a"])
+
+
+def mentions(key: Clusters, response: Clusters) -> Tally:
+    """Mentions of the key that the response has."""
+    found = _cluster_of(response)
+    of_key = [m for cluster in key for m in cluster]
+    return sum(m in found for m in of_key), len(of_key)
+
+
+def _both_ways(
+    pairs: Iterable[tuple[Clusters, Clusters]], metric: Callable[[Clusters, Clusters], Tally]
+) -> dict[str, float]:
+    """Recall, precision with key and response exchanged, and their F1."""
+    totals = np.zeros(4)
+    for key, response in pairs:
+        totals += (*metric(key, response), *metric(response, key))
+    recall, precision = _share(totals[0], totals[1]), _share(totals[2], totals[3])
+    f1 = _share(2 * precision * recall, precision + recall)
+    return {"precision": precision, "recall": recall, "f1": f1}
+
+
+def _share(right: float, total: float) -> float:
+    return float(right / total) if total else 0.0
+
+
+def _cluster_of(clusters: Clusters) -> dict[Hashable, int]:
+    return {mention: i for i, cluster in enumerate(clusters) for mention in cluster}
+
+
+def _distinct(clusters: Clusters) -> Clusters:
+    """The clusters, none of which is empty; an error for a mention of two."""
+    counts = Counter(mention for cluster in clusters for mention in cluster)
+    for mention, count in counts.items():
+        if count > 1:
+            raise InputError(f"the mention {mention!r:.40} is in the clusters {count} times")
+    return [cluster for cluster in clusters if cluster]

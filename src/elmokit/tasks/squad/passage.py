@@ -1,10 +1,12 @@
-"""A text and its tokens, with the way from the characters of one to the places of the other."""
+"""A question and the passage that answers it: characters to tokens and back, and windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 from ...text.reader import Reader
+
+Rules: TypeAlias = Literal["squad", "korquad"]
 
 
 class Span(NamedTuple):
@@ -93,3 +95,26 @@ def spans_inside(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...
         for span in spans
         if start <= span.first and span.last < end
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a passage.
+
+    Attributes:
+        passage: What holds the answer.
+        text: The question.
+        tokens: Its tokens.
+        answers: The right answers; none where they are not known.
+        spans: Where in the passage they are.
+        rules: How an answer is scored.
+        name: Its id, if it has one.
+    """
+
+    passage: Passage
+    text: str
+    tokens: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = ()
+    rules: Rules = "squad"
+    name: str = ""

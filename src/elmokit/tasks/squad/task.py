@@ -1,37 +1,58 @@
-"""Question answering as a task: SQuAD's JSON in, exact match and F1 out."""
+"""Question answering as a task: SQuAD's JSON in, exact match and F1 out.
+
+{"version": …, "data": [{"title": …, "paragraphs": [{"context": …, "qas": [
+    {"id": …, "question": …, "answers": [{"text": …, "answer_start": …}]}]}]}]}
+
+The file may be compressed; KorQuAD has the same form. Answers are scored by the rules of the
+official scripts of SQuAD 1.1 and KorQuAD 1.0. Both compare with each of the right answers and count
+the best. Case, ASCII punctuation and the number of spaces never matter; SQuAD also leaves out
+English articles and compares words, while KorQuAD reads its quotation marks and brackets as spaces
+and compares characters. An answer of which nothing is left shares nothing with another such: its F1
+is 0, though the match is exact.
+"""
 
 import json
-from collections.abc import Sequence
+import logging
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from ...errors import InputError
+import numpy as np
+
+from ...errors import FormatError, InputError
+from ...files.files import json_field, read_lines
 from ...text.reader import Reader
-from ..config import TaskConfig
-from ..embedding import TaskEmbedding
-from ..task import Facts, Metrics
-from .config import SquadConfig
-from .data import Question, read_squad
-from .metrics import answer_scores
-from .model import BiDaf
-from .passage import Passage
+from ..parts.embedding import TaskEmbedding
+from ..parts.lines import one_side, share_of
+from ..task import LabelSets, Scores, Task
+from .model import Answer, BiDaf, SquadConfig
+from .passage import Passage, Question, Rules, spans_inside, window_around
+
+log = logging.getLogger(__name__)
 
 
-class SquadTask:
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_KORQUAD_MARKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
+
+
+class SquadTask(Task[SquadConfig, Question, Answer]):
     """Questions about a text: SQuAD 1.1, KorQuAD 1.0 and others of their form."""
 
     name: ClassVar[str] = "squad"
     metric: ClassVar[str] = "f1"
-    config_class: ClassVar[type[TaskConfig]] = SquadConfig
+    config_class = SquadConfig
 
     def read(
-        self, path: Path, config: TaskConfig, reader: Reader, *, is_training: bool
+        self, path: Path, config: SquadConfig, reader: Reader, *, is_training: bool
     ) -> list[Question]:
         """The questions of a file."""
-        assert isinstance(config, SquadConfig)
         return read_squad(path, config, reader, is_training=is_training)
 
-    def example(self, line: str, reader: Reader, config: TaskConfig) -> Question:
+    def example(self, line: str, reader: Reader, config: SquadConfig) -> Question:
         """A question, a tab and a text; or a JSON object: `question`, `context`, perhaps `id`."""
         question, context, name = _split(line)
         tokens = tuple(reader.tokens(question))
@@ -41,16 +62,11 @@ class SquadTask:
         """The text, read as one sentence, and the question."""
         return [example.passage.tokens, example.tokens]
 
-    def facts(self, examples: Sequence[Question]) -> Facts:
-        """Nothing: an answer is a part of its text."""
-        return {}
-
-    def model(self, config: TaskConfig, facts: Facts, embedding: TaskEmbedding) -> BiDaf:
+    def model(self, config: SquadConfig, label_sets: LabelSets, embedding: TaskEmbedding) -> BiDaf:
         """A new model."""
-        assert isinstance(config, SquadConfig)
         return BiDaf(config, embedding)
 
-    def score(self, examples: Sequence[Question], predictions: Sequence[dict[str, Any]]) -> Metrics:
+    def score(self, examples: Sequence[Question], predictions: Sequence[Answer]) -> Scores:
         """F1 and exact match."""
         return dict(
             answer_scores(
@@ -60,12 +76,12 @@ class SquadTask:
             )
         )
 
-    def row(self, example: Question, prediction: dict[str, Any]) -> dict[str, Any]:
+    def as_json(self, example: Question, prediction: Answer) -> dict[str, Any]:
         """The question, its answer, where that is in the text, and its probability."""
         name = {"id": example.name} if example.name else {}
         return {**name, "question": example.text, **prediction}
 
-    def text(self, example: Question, prediction: dict[str, Any]) -> str:
+    def as_text(self, example: Question, prediction: Answer) -> str:
         """The answer, as one line."""
         return " ".join(prediction["answer"].split("\n"))
 
@@ -87,3 +103,186 @@ def _split(line: str) -> tuple[str, str, str]:
         f"{line!r:.60}: expected a question, a tab and a text, or a JSON object with "
         "'question' and 'context'"
     )
+
+
+class _Paragraph(NamedTuple):
+    """A paragraph of a file, not yet in tokens."""
+
+    context: str
+    questions: list[dict[str, Any]]
+
+
+def read_squad(
+    path: Path | str, config: SquadConfig, reader: Reader, *, is_training: bool
+) -> list[Question]:
+    """The questions of a file that have an answer.
+
+    To be scored, also those whose answer no token holds, which cannot be found. For training, a
+    paragraph longer than `max_paragraph_tokens` is cut to a window that holds the answer; which of
+    the possible ones is settled by the question's id.
+
+    Args:
+        path: The file.
+        config: Which articles and how many questions to read, and how they are scored.
+        reader: Makes tokens of text.
+        is_training: Whether to learn from the questions.
+    """
+    values = _read_json(Path(path))
+    rules = config.rules if config.rules != "auto" else _rules(values)
+    paragraphs = list(_paragraphs(values, path, config.held_out, is_training))
+    if not any(paragraph.questions for paragraph in paragraphs):
+        raise InputError(f"{path} has no questions" + _hint(config, is_training))
+    if is_training and config.max_questions:
+        paragraphs = _drawn(paragraphs, config.max_questions)
+    size = config.max_paragraph_tokens if is_training else None
+    found: list[Question] = []
+    num_left_out = 0
+    for paragraph in paragraphs:
+        passage = Passage.read(paragraph.context, reader)
+        for row in paragraph.questions:
+            question = _question(row, passage, reader, rules, size, path)
+            if question is None:
+                num_left_out += 1
+            else:
+                found.append(question)
+    if num_left_out:
+        log.warning("%s: %d questions without an answer are left out", path, num_left_out)
+    return found
+
+
+def _question(
+    row: dict[str, Any],
+    passage: Passage,
+    reader: Reader,
+    rules: Rules,
+    size: int | None,
+    path: Path | str,
+) -> Question | None:
+    """A question of a file, None if it has no answer; about a part of the text if that is long."""
+    name = json_field(row, "id", str, where=str(path))
+    where = f"{path}, question {name}"
+    answers, spans = [], []
+    for answer in json_field(row, "answers", list, where=where):
+        text = json_field(answer, "text", str, where=where)
+        start = json_field(answer, "answer_start", int, where=where)
+        if start < 0 or passage.text[start : start + len(text)] != text:
+            raise FormatError(f"{where}: {text!r:.60} is not at character {start} of its paragraph")
+        answers.append(text)
+        span = passage.cover(start, start + len(text))
+        if span is not None:
+            spans.append(span)
+    if not spans and (size is not None or not answers):
+        return None
+    if size is not None and len(passage.tokens) > size:
+        window = window_around(spans[0], len(passage.tokens), size, share_of(name))
+        passage, spans = passage.part(*window), list(spans_inside(spans, *window))
+    question = json_field(row, "question", str, where=where)
+    tokens = tuple(reader.tokens(question))
+    distinct = tuple(dict.fromkeys(spans))
+    return Question(passage, question, tokens, tuple(answers), distinct, rules, name)
+
+
+def _paragraphs(
+    values: dict[str, Any], path: Path | str, held_out: float, is_training: bool
+) -> Iterator[_Paragraph]:
+    """The paragraphs of the articles that are asked for."""
+
+    def title_of(article: Any) -> str:
+        title: str = json_field(article, "title", str, where=str(path), default="")
+        return title
+
+    articles = json_field(values, "data", list, where=str(path))
+    for article in one_side(articles, title_of, held_out, is_training=is_training):
+        where = f"{path}, article {title_of(article)!r:.60}"
+        for paragraph in json_field(article, "paragraphs", list, where=where):
+            context = json_field(paragraph, "context", str, where=where)
+            yield _Paragraph(context, json_field(paragraph, "qas", list, where=where))
+
+
+def _drawn(paragraphs: Sequence[_Paragraph], max_questions: int) -> list[_Paragraph]:
+    """Some of the paragraphs, in their order, with so many questions; fewer are a part of more.
+
+    Whole paragraphs, as the biLM reads each only once, from all over the file, as the articles
+    differ; the same ones in every run.
+    """
+    kept: dict[int, _Paragraph] = {}
+    left = max_questions
+    for i in np.random.default_rng(0).permutation(len(paragraphs)).tolist():
+        context, questions = paragraphs[i]
+        kept[i] = _Paragraph(context, questions[:left])
+        left -= len(kept[i].questions)
+        if not left:
+            break
+    return [kept[i] for i in sorted(kept)]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    text = "\n".join(read_lines(path))
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"{path} is not JSON: {e}") from e
+    if not isinstance(values, dict):
+        raise FormatError(f"{path}: expected SQuAD's JSON, an object with data")
+    return values
+
+
+def _rules(values: dict[str, Any]) -> Rules:
+    return "korquad" if "korquad" in str(values.get("version")).lower() else "squad"
+
+
+def _hint(config: SquadConfig, is_training: bool) -> str:
+    if not config.held_out:
+        return ""
+    return f" in the articles for {'training' if is_training else 'development'} (held_out)"
+
+
+def answer_scores(
+    gold: Sequence[Sequence[str]], predicted: Sequence[str], rules: Sequence[Rules]
+) -> dict[str, float]:
+    """The mean `f1` and `exact_match` of the predictions, of 0 to 1.
+
+    Args:
+        gold: The right answers to each question.
+        predicted: An answer to each.
+        rules: How each is scored.
+    """
+    triples = list(zip(gold, predicted, rules, strict=True))
+    return {
+        "f1": _mean([_best(f1, *triple) for triple in triples]),
+        "exact_match": _mean([_best(exact_match, *triple) for triple in triples]),
+    }
+
+
+def normalised(text: str, rules: Rules = "squad") -> str:
+    """What of an answer is compared: words, with one blank between them."""
+    if rules == "korquad":
+        return " ".join(text.translate(_KORQUAD_MARKS).lower().translate(_PUNCTUATION).split())
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(predicted: str, gold: str, rules: Rules = "squad") -> float:
+    """1 if the two are the same in all that is compared, else 0."""
+    return float(normalised(predicted, rules) == normalised(gold, rules))
+
+
+def f1(predicted: str, gold: str, rules: Rules = "squad") -> float:
+    """The F1 of the words of an answer, or of the characters by the rules of KorQuAD."""
+    first, second = _units(predicted, rules), _units(gold, rules)
+    shared = (first & second).total()
+    return 2 * shared / (first.total() + second.total()) if shared else 0.0
+
+
+def _units(text: str, rules: Rules) -> Counter[str]:
+    words = normalised(text, rules).split()
+    return Counter("".join(words) if rules == "korquad" else words)
+
+
+def _best(
+    score: Callable[[str, str, Rules], float], gold: Sequence[str], predicted: str, rules: Rules
+) -> float:
+    return max((score(predicted, answer, rules) for answer in gold), default=0.0)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,1 @@
+"""Runs: how a task model is trained with several seeds, kept in a folder, resumed and loaded."""

@@ -1,0 +1,248 @@
+"""The folder of a task run.
+
+RUN/
+    task.json                 task, resolved settings, biLM, data, what the model knows of them
+    words.txt, words.safetensors    rows of the word table, and their vectors where static
+    metrics.json              scores of each seed on the development data, mean and deviation
+    weights.json, weights.png       learned layer weights
+    seed-1/model.safetensors  best model of a seed
+    seed-1/bilm/              its biLM, where that was trained, too
+    seed-1/metrics.json       its scores; there once it is finished
+    seed-1/log.jsonl          its epochs
+    seed-1/checkpoint.safetensors, best.json    to resume from, perhaps with more epochs
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ...errors import ConfigError, FileError, FormatError, quoted
+from ...files.files import is_there, json_field, read_json, read_words, whole_file, write_json
+from ...files.tensor_file import load_tensors, open_tensors, save_tensors
+from ..parts.words import WordTable
+from ..registry import current_name
+
+VERSION = 1
+CHECKPOINT = "checkpoint.safetensors"
+WRITTEN = (
+    "words.txt", "words.safetensors", "metrics.json", "weights.json", "weights.png", "seed-*",
+)  # fmt: skip
+"""What a run writes beside `task.json`."""
+_COPY = "get a complete copy of the run"
+_FREE = frozenset({"config.train.checkpoint_minutes"})
+"""Settings that may change, or be missing: they have no say in what is learned."""
+
+
+def is_task_run(folder: str | Path) -> bool:
+    """Whether a folder is that of a task run."""
+    return (Path(folder) / "task.json").is_file()
+
+
+def read_task_json(folder: Path) -> dict[str, Any]:
+    """What `task.json` says, its fields checked for their types."""
+    path = folder / "task.json"
+    record = read_json(path)
+    get = partial(json_field, record, where=str(path))
+    version = get("format_version", int, default=None)
+    if version != VERSION:
+        raise FormatError(
+            f"{path}: format_version={quoted(version)}, not {VERSION}; update elmokit"
+        )
+    record["task"] = current_name(get("task", str))
+    get("config", dict)
+    for name, labels in get("facts", dict).items():
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise FormatError(f"{path}: facts.{name:.40}={quoted(labels)}: expected a list of str")
+    get("static", str, NoneType, default=None)
+    if get("model", dict, NoneType) is not None:
+        get("model.source", str, NoneType)  # unknown for a model that was given as an object
+        get("model.fingerprint", str)
+        for name in ("num_layers", "dim"):
+            get(f"model.{name}", int)
+    for side in ("train", "dev"):
+        get(f"{side}.path", str)
+        get(f"{side}.examples", int)
+        get(f"{side}.sha256", str, NoneType, default=None)
+    return record
+
+
+def read_best_seed(path: Path) -> int:
+    """The number of the best seed in the `metrics.json` of a run."""
+    return int(json_field(read_json(path), "best_seed", int, where=str(path)))
+
+
+def write_whole_json(path: Path, value: dict[str, Any]) -> None:
+    """Write JSON data in place of what the file had, all of it or nothing."""
+    with whole_file(path) as temporary:
+        write_json(temporary, value)
+
+
+@contextmanager
+def run_folder(folder: Path) -> Iterator[None]:
+    """Make the folder of a run; a new one in which nothing has begun does not stay."""
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        if is_new and not is_task_run(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def holds_run(folder: str | Path) -> bool:
+    """Whether a task run has a model, or a checkpoint of one: something would be lost with it."""
+    names = ("model.safetensors", CHECKPOINT)
+    seeds = Path(folder).glob("seed-*")
+    return is_task_run(folder) and any(is_there(seed / name) for seed in seeds for name in names)
+
+
+def seed_numbers(run: Path) -> list[int]:
+    """The seeds that have a folder, in their order."""
+    names = (path.name.removeprefix("seed-") for path in run.glob("seed-*"))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def seed_folder(run: Path, seed: int) -> Path:
+    """Where the results of one seed are."""
+    return run / f"seed-{seed}"
+
+
+def save_words(run: Path, table: WordTable | None) -> None:
+    """Write the word table of a run."""
+    for name in ("words.txt", "words.safetensors"):
+        (run / name).unlink(missing_ok=True)
+    if table is None:
+        return
+    with whole_file(run / "words.txt") as temporary:
+        temporary.write_text("".join(f"{word}\n" for word in table.words), encoding="utf-8")
+    if table.matrix is not None:
+        with whole_file(run / "words.safetensors") as temporary:
+            matrix = torch.from_numpy(np.ascontiguousarray(table.matrix))
+            save_tensors(temporary, {"vectors": matrix})
+
+
+def load_words(run: Path) -> WordTable | None:
+    """The word table that `save_words` wrote."""
+    if not is_there(run / "words.txt"):
+        return None
+    words = list(read_words(run / "words.txt"))
+    vectors = run / "words.safetensors"
+    if not is_there(vectors):
+        return WordTable(words)
+    matrix = load_tensors(vectors, _COPY).get("vectors")
+    if matrix is None or matrix.dtype != torch.float32 or matrix.dim() != 2:
+        raise FormatError(f"{vectors}: expected a matrix of float32 named vectors; {_COPY}")
+    if len(matrix) != len(words):
+        raise FormatError(f"{vectors} has {len(matrix)} vectors, but words.txt {len(words)} words")
+    return WordTable(words, matrix.numpy())
+
+
+def save_weights(path: Path, model: nn.Module) -> None:
+    """Write the weights of a task model."""
+    tensors = {name: t.detach().cpu() for name, t in model.state_dict().items()}
+    with whole_file(path) as temporary:
+        save_tensors(temporary, tensors)
+
+
+def check_weights(path: Path, model: nn.Module) -> None:
+    """Refuse weights of other names or shapes than those of a model, before they are read."""
+    expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
+    with open_tensors(path, _COPY) as file:
+        found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise FormatError(
+                f"{path} does not fit the settings in task.json: {name:.80} has shape "
+                f"{found.get(name)}, not {expected.get(name)}"
+            )
+
+
+def load_weights(path: Path, model: nn.Module) -> None:
+    """Read the weights that `save_weights` wrote."""
+    try:
+        model.load_state_dict(load_tensors(path, _COPY))
+    except RuntimeError as e:
+        raise FormatError(f"{path} does not fit the settings in task.json: {e}") from e
+
+
+def check_unchanged(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse to go on with something else; the same with more epochs is the same run."""
+    epochs = json_field(before, "config.train.epochs", int, where=str(folder / "task.json"))
+    now = now | {"config": now["config"] | {"train": dict(now["config"]["train"])}}
+    if now["config"]["train"]["epochs"] > epochs:
+        now["config"]["train"]["epochs"] = epochs
+    if now["model"] and before.get("model"):  # the folder of the biLM may move
+        now["model"] = now["model"] | {"source": before["model"]["source"]}
+    there, here = _flat(before), _flat(now)
+    skipped = {*_FREE, *_same_data(there, here)}
+    names = [name for name in {**there, **here} if name not in skipped]
+    changed = [name for name in names if there.get(name) != here.get(name)]
+    if any(name.startswith("model") for name in changed):
+        source = (before.get("model") or {"source": "none"})["source"]
+        raise ConfigError(
+            f"{folder}: the run has another biLM ({source}); resume it with that, or choose "
+            "another folder"
+        )
+    if changed:
+        name = changed[0]
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        raise ConfigError(
+            f"{folder}: {name.removeprefix('config.')} is {there.get(name)!r:.60} there and "
+            f"{here.get(name)!r:.60} now{more}; resume a run as it was started "
+            "(see its task.json; only train.epochs may grow), or choose another folder"
+        )
+
+
+def _same_data(there: dict[str, Any], here: dict[str, Any]) -> Iterator[str]:
+    """What need not be compared: the path of equal data, and a hash that one side lacks."""
+    for side in ("train", "dev"):
+        before, now = there.get(f"{side}.sha256"), here.get(f"{side}.sha256")
+        if before is None or now is None:  # an older version, or a stream
+            yield f"{side}.sha256"
+        elif before == now:
+            yield f"{side}.path"
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """All values by their dotted names."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        found |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
+    return found
+
+
+def hash_data(path: Path) -> str | None:
+    """A hash of a file, or of all files below a folder; None for a stream, read only once."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+    elif path.is_file():
+        files = [path]
+    else:
+        return None
+    sha = hashlib.sha256()
+    for file in files:
+        try:
+            with file.open("rb") as stream:
+                sha.update(hashlib.file_digest(stream, "sha256").digest())
+        except OSError as e:
+            raise FileError(f"{file} cannot be read: {e.strerror or e}") from e
+    return sha.hexdigest()
+
+
+def is_same_data(path: Path, recorded: Mapping[str, Any]) -> bool:
+    """Whether a file is one that `task.json` records.
+
+    Runs of before November 2026 recorded the path alone; the file may still be there.
+    """
+    digest = recorded.get("sha256") or hash_data(Path(recorded["path"]))
+    return digest is not None and digest == hash_data(path)

@@ -1,0 +1,266 @@
+"""A trained task model, ready to predict and to be scored."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Generic, TypeAlias, overload
+
+import torch
+
+from ...errors import ConfigError, ElmoError, FileError, FormatError, InputError
+from ...files.files import is_there
+from ...model import Elmo
+from ...model.device import find_device
+from ...text.reader import Reader
+from ..parts import bilm
+from ..parts.bilm import FrozenLayers
+from ..parts.words import TokenReader
+from ..registry import current_name, find_task
+from ..task import (
+    AnyTask,
+    ConfigT,
+    ExampleT,
+    PredictionT,
+    Scores,
+    Task,
+    TaskModel,
+    new_model,
+    warn_of_unknown_labels,
+)
+from . import files
+from .trainer import predict
+
+log = logging.getLogger(__name__)
+
+
+class TrainedTask(Generic[ConfigT, ExampleT, PredictionT]):
+    """A task, its model and everything that the model reads."""
+
+    def __init__(
+        self,
+        task: Task[ConfigT, ExampleT, PredictionT],
+        config: ConfigT,
+        model: TaskModel[ExampleT, PredictionT],
+        read: TokenReader,
+        reader: Reader,
+        record: dict[str, Any],
+        seed: int,
+    ) -> None:
+        self.task, self.config, self.model, self.read = task, config, model, read
+        self.reader, self.seed = reader, seed
+        self.label_sets = record["facts"]
+        self._data = [record[side] for side in ("train", "dev")]
+
+    def evaluate(self, path: str | Path) -> Scores:
+        """The scores on a file, and the number of examples.
+
+        For the file that the model has learned from, only what was held out is scored; its
+        contents tell, whatever it is called now.
+        """
+        path, config = Path(path), self.config
+        if config.held_out and any(files.is_same_data(path, data) for data in self._data):
+            log.warning(
+                "%s is the training data: scoring only the %g of it that was held out",
+                *(path, config.held_out),
+            )
+        elif config.held_out:
+            config = replace(config, held_out=0.0)
+        examples = self.task.read(path, config, self.reader, is_training=False)
+        kept = list(filter(self.task.has_words, examples))
+        if not kept:
+            raise InputError(f"{path} has no examples")
+        warn_of_unknown_labels(self.task, self.label_sets, kept, path)
+        if len(kept) < len(examples):
+            log.warning(
+                "%s: examples without words, not counted: %d", path, len(examples) - len(kept)
+            )
+        scores = self.task.score(kept, self._predictions(kept))
+        return {**scores, "examples": len(kept)}
+
+    def predict(self, examples: Sequence[ExampleT]) -> list[PredictionT | None]:
+        """What the model says about each example; None about one without words."""
+        real = [i for i, example in enumerate(examples) if self.task.has_words(example)]
+        found = self._predictions([examples[i] for i in real])
+        by_index = dict(zip(real, found, strict=True))
+        return [by_index.get(i) for i in range(len(examples))]
+
+    def predict_texts(self, texts: Iterable[str]) -> list[tuple[ExampleT, PredictionT | None]]:
+        """Each text as an example, and what the model says about it."""
+        examples = [self.example(text) for text in texts]
+        return list(zip(examples, self.predict(examples), strict=True))
+
+    def example(self, line: str) -> ExampleT:
+        """A line of text as an example without a label."""
+        return self.task.example(line, self.reader, self.config)
+
+    def _predictions(self, examples: Sequence[ExampleT]) -> list[PredictionT]:
+        size = self.config.train.batch_size
+        return predict(self.task, self.model, self.read, examples, size)
+
+
+AnyTrainedTask: TypeAlias = TrainedTask[Any, Any, Any]
+
+
+@overload
+def load_task(
+    run: str | Path,
+    *,
+    task: Task[ConfigT, ExampleT, PredictionT],
+    model: str | Path | Elmo | None = None,
+    layers: FrozenLayers | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+) -> TrainedTask[ConfigT, ExampleT, PredictionT]: ...
+@overload
+def load_task(
+    run: str | Path,
+    *,
+    task: None = None,
+    model: str | Path | Elmo | None = None,
+    layers: FrozenLayers | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+) -> AnyTrainedTask: ...
+def load_task(
+    run: str | Path,
+    *,
+    task: AnyTask | None = None,
+    model: str | Path | Elmo | None = None,
+    layers: FrozenLayers | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+) -> AnyTrainedTask:
+    """The trained model of a run folder.
+
+    Args:
+        run: Folder that `train_task` wrote.
+        task: The task, where it is your own and not installed.
+        model: The biLM, or where it is now; by default where it was.
+        layers: Layers of that biLM, computed so far and to be shared.
+        seed: Which of the seeds; by default the best on the development data.
+        device: Any torch device; a loaded biLM stays on its own.
+    """
+    opened = _OpenRun(Path(run), task, model, layers, device)
+    return opened.load(_best_seed(opened.folder) if seed is None else seed)
+
+
+def load_seeds(
+    run: str | Path,
+    *,
+    task: AnyTask | None = None,
+    model: str | Path | Elmo | None = None,
+    layers: FrozenLayers | None = None,
+    device: str | None = None,
+) -> Iterator[AnyTrainedTask]:
+    """The models of all seeds of a run, one by one; arguments as for `load_task`.
+
+    The biLM is loaded once, and its layers of a sentence are computed once, for all of them.
+    """
+    opened = _OpenRun(Path(run), task, model, layers, device)
+    numbers = files.seed_numbers(opened.folder) or [_best_seed(opened.folder)]
+    if opened.layers is not None and layers is None:
+        opened.layers.is_cached = len(numbers) > 1
+    for number in numbers:
+        yield opened.load(number)
+
+
+class _OpenRun:
+    """A run folder with what its seeds share."""
+
+    def __init__(
+        self,
+        folder: Path,
+        task: AnyTask | None,
+        model: str | Path | Elmo | None,
+        layers: FrozenLayers | None,
+        device: str | None,
+    ) -> None:
+        if not files.is_task_run(folder):
+            raise FileError(
+                f"{folder} is no task run: it has no task.json; make one: elmokit train"
+            )
+        self.folder, self.device = folder, device
+        self.record = files.read_task_json(folder)
+        self.task, self.config = self._find_task(task)
+        self.layers = None
+        if self.record["model"] is not None and not self.config.elmo.finetune:
+            self.layers = layers or self._frozen(model)
+            bilm.check_layers(self.layers, self.config.elmo)
+            self._check_fingerprint(self.layers.elmo)
+
+    def load(self, seed: int) -> AnyTrainedTask:
+        """The model of a seed."""
+        layers, config, folder = self.layers, self.config, files.seed_folder(self.folder, seed)
+        if self.record["model"] is not None and config.elmo.finetune:
+            tuned = bilm.load_bilm(folder / "bilm", tokenizer=config.tokenizer, device=self.device)
+            layers = FrozenLayers(tuned, config.elmo.layers, is_cached=False)
+        elmo = None if layers is None else layers.elmo
+        device = find_device(self.device) if elmo is None else elmo.device
+        table, labels = files.load_words(self.folder), self.record["facts"]
+        weights = folder / "model.safetensors"
+        try:
+            with torch.device("meta"):  # a model as large as a damaged file says is not made
+                expected = new_model(self.task, config, labels, table, layers, seed)
+        except KeyError as e:
+            where = self.folder / "task.json"
+            raise FormatError(f"{where}: the field facts.{e.args[0]} is missing") from e
+        files.check_weights(weights, expected)
+        model = new_model(self.task, config, labels, table, layers, seed)
+        files.load_weights(weights, model)
+        read = TokenReader(config.words, table, layers, device)
+        reader = bilm.bilm_reader(elmo, config.tokenizer)
+        return TrainedTask(
+            self.task, config, model.to(device).eval(), read, reader, self.record, seed
+        )
+
+    def _find_task(self, task: AnyTask | None) -> tuple[AnyTask, Any]:
+        """The task of the run, and the settings."""
+        name = self.record["task"]
+        if task is not None and current_name(task.name) != name:
+            raise ConfigError(f"{self.folder} is a run of the task {name}, not of {task.name}")
+        try:
+            task = task or find_task(name)
+            return task, task.config_class.from_dict(self.record["config"], "config")
+        except ConfigError as e:
+            raise FormatError(f"{self.folder / 'task.json'}: {e}") from e
+
+    def _frozen(self, model: str | Path | Elmo | None) -> FrozenLayers:
+        """The layers of the biLM that the run was trained with, wherever it is now."""
+        config = self.config
+        source = model or self.record["model"]["source"]
+        if source is None:
+            raise ConfigError(
+                f"{self.folder} was trained with a biLM from memory; give it, or say where it is "
+                "with --model"
+            )
+        try:
+            elmo = (
+                bilm.check_bilm(source, config.tokenizer)
+                if isinstance(source, Elmo)
+                else bilm.load_bilm(source, tokenizer=config.tokenizer, device=self.device)
+            )
+        except ElmoError as e:
+            raise FileError(
+                f"{self.folder} was trained with the biLM {source}, which cannot be loaded ({e}); "
+                "say where it is now with --model"
+            ) from e
+        cache = config.train.cache_mb << 20
+        return FrozenLayers(elmo, config.elmo.layers, max_bytes=cache, is_cached=False)
+
+    def _check_fingerprint(self, elmo: Elmo) -> None:
+        if bilm.fingerprint(elmo) != self.record["model"]["fingerprint"]:
+            raise ConfigError(
+                f"{elmo.source or 'the given model'} is not the biLM that {self.folder} was "
+                "trained with: its weights differ; say where that one is with --model"
+            )
+
+
+def _best_seed(folder: Path) -> int:
+    """The best seed of a finished run; of an unfinished one, the first that has a model."""
+    if (folder / "metrics.json").is_file():
+        return files.read_best_seed(folder / "metrics.json")
+    for seed in files.seed_numbers(folder):
+        if is_there(files.seed_folder(folder, seed) / "model.safetensors"):
+            return seed
+    raise FileError(f"{folder} has no model yet; train it with: elmokit train … --resume")

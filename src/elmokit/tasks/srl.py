@@ -1,0 +1,382 @@
+"""Semantic role labelling: who did what to whom, for each predicate of a sentence.
+
+Frames in, argument scores out. The model is the deep tagger of He et al. (2017; paper, section 4:
+SRL). Arguments are counted as by srl-eval.pl, the CoNLL-2005 scorer:
+
+- An argument is right if its label and all of its pieces are.
+- A piece C-X belongs to the last X before it: both are one argument, which is right as a whole or
+  not at all. Without an X before it, it is an X itself.
+- R-X, a reference such as a relative pronoun, is an argument of its own label.
+- V, with its pieces C-V, does not count: the predicate is given.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..config import within
+from ..errors import FormatError, InputError
+from ..files.files import json_field
+from ..nn.shapes import Bool, Float, Int
+from ..text.marked import parse_marked, split_marked
+from ..text.reader import Reader
+from .config import (
+    MANY,
+    MAX_LAYERS,
+    WIDE,
+    ElmoPlacement,
+    TaskConfig,
+    TrainerConfig,
+    WordsConfig,
+    below_one,
+)
+from .parts.embedding import TaskEmbedding
+from .parts.encoders import AlternatingLstm
+from .parts.lines import json_lines, one_side, text_of
+from .parts.metrics import precision_recall_f1
+from .parts.tags import bio_fault, spans
+from .parts.words import TokenBatch
+from .task import LabelSets, Read, Scores, Task, TaskModel
+
+NOT_COUNTED = "V"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SrlConfig(TaskConfig):
+    """The tagger of He et al. (2017), narrower and shallower.
+
+    The paper's own: `lstm_dim` 300, `lstm_layers` 8, `train.optimizer` adadelta, `train.lr` 1,
+    `train.batch_size` 80, `train.epochs` 500, `train.patience` 200 and `train.halve_after` 0.
+    """
+
+    elmo: ElmoPlacement = field(default_factory=lambda: ElmoPlacement(dropout=0.1))
+    words: WordsConfig = field(
+        default_factory=lambda: WordsConfig(char_filters=0, tune_static=True, dropout=0.1)
+    )
+    train: TrainerConfig = field(default_factory=lambda: TrainerConfig(clip_norm=1.0))
+    predicate_dim: int = 100
+    """Width of the vector that says whether a token is the predicate."""
+    lstm_dim: int = 150
+    """Units of each layer; 300 in the paper."""
+    lstm_layers: int = 4
+    """Layers, the first from left to right, the next from right to left, and so on; 8 there."""
+    dropout: float = 0.1
+    """Of the states of each layer, the same for all tokens of a sentence."""
+    max_frames: int = 0
+    """Frames to learn from, at even distances in the file; 0 for all."""
+
+    def __post_init__(self) -> None:
+        TaskConfig.__post_init__(self)
+        within(self, 1, WIDE, "predicate_dim", "lstm_dim")
+        within(self, 1, MAX_LAYERS, "lstm_layers")
+        within(self, 0, MANY, "max_frames")
+        below_one(self, "dropout")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A sentence, one of its predicates, and the BIO tags of that predicate's arguments."""
+
+    tokens: tuple[str, ...]
+    predicate: int
+    tags: tuple[str, ...]
+
+
+def read_frames(path: Path | str) -> list[Frame]:
+    """The frames of a file of sentences, one JSON object a line.
+
+    An object has `words` and `frames`; each frame has `pred`, the position of the predicate from 0,
+    and `tags`, one BIO tag per word. Sentences without frames give none.
+    """
+    frames = []
+    for where, record in json_lines(path):
+        tokens = _texts(json_field(record, "words", list, where=where), "words", where)
+        if not all(token.strip() for token in tokens):
+            raise FormatError(f"{where}: word {_first_blank(tokens)} is empty")
+        for i, frame in enumerate(json_field(record, "frames", list, where=where)):
+            frames.append(_frame(frame, tokens, f"{where}, frame {i}"))
+    if not frames:
+        raise InputError(f"{path} has no frames: no sentence has a predicate")
+    return frames
+
+
+def _frame(record: Any, tokens: tuple[str, ...], where: str) -> Frame:
+    if not isinstance(record, dict):
+        raise FormatError(f"{where}: expected an object with pred and tags, found {record!r:.40}")
+    predicate = json_field(record, "pred", int, where=where)
+    if not 0 <= predicate < len(tokens):
+        raise FormatError(f"{where}: pred={predicate}, but the sentence has {len(tokens)} words")
+    tags = _texts(json_field(record, "tags", list, where=where), "tags", where)
+    if len(tags) != len(tokens):
+        raise FormatError(f"{where}: found {len(tags)} tags for {len(tokens)} words")
+    if fault := bio_fault(tags):
+        raise FormatError(f"{where}, word {fault[0]}: {fault[1]}")
+    return Frame(tokens, predicate, tags)
+
+
+def _texts(values: list[Any], name: str, where: str) -> tuple[str, ...]:
+    for value in values:
+        if not isinstance(value, str):
+            raise FormatError(f"{where}: {name} has {value!r:.40}; expected text")
+    return tuple(values)
+
+
+def _first_blank(tokens: tuple[str, ...]) -> int:
+    return next(i for i, token in enumerate(tokens) if not token.strip())
+
+
+class SrlTagger(TaskModel[Frame, list[str]]):
+    """[x; ELMo; is it the predicate?] → alternating highway LSTMs → a softmax over BIO tags.
+
+    It learns each token's tag alone; that tags fit together is up to the decoder.
+    """
+
+    def __init__(self, config: SrlConfig, embedding: TaskEmbedding, labels: Sequence[str]) -> None:
+        super().__init__()
+        self.tags = bio_tags(labels)
+        self._ids = {tag: i for i, tag in enumerate(self.tags)}
+        self.embedding = embedding
+        self.predicate = nn.Embedding(2, config.predicate_dim)
+        self.encoder = AlternatingLstm(
+            embedding.dim + config.predicate_dim,
+            config.lstm_dim,
+            config.lstm_layers,
+            config.dropout,
+        )
+        self.scores = nn.Linear(config.lstm_dim + embedding.output_dim, len(self.tags))
+        nn.init.orthogonal_(self.scores.weight)
+        nn.init.zeros_(self.scores.bias)
+
+    __call__: Callable[..., Tensor]
+
+    def forward(self, batch: TokenBatch, predicates: Int[Tensor, " B"]) -> Float[Tensor, "B T K"]:
+        """The scores of the tags of each token.
+
+        Args:
+            batch: The sentences.
+            predicates: The position of each predicate.
+        """
+        positions = torch.arange(batch.mask.shape[1], device=batch.mask.device)
+        is_predicate = (positions == predicates[:, None]).long()
+        x = torch.cat([self.embedding(batch), self.predicate(is_predicate)], dim=-1)
+        h = self.encoder(x, batch.mask)
+        scores: Tensor = self.scores(self.embedding.at_output(h, batch))
+        return scores
+
+    def loss(self, examples: Sequence[Frame], read: Read) -> Tensor:
+        """The mean negative log-likelihood of a token's tag."""
+        batch, logits = self._read(examples, read)
+        tags = [self._ids[tag] for example in examples for tag in example.tags]
+        target = torch.tensor(tags, device=logits.device)
+        return nn.functional.cross_entropy(logits[batch.mask], target)
+
+    def predict(self, examples: Sequence[Frame], read: Read) -> list[list[str]]:
+        """The BIO tags of each frame."""
+        batch, logits = self._read(examples, read)
+        return [[self.tags[i] for i in path] for path in decode_bio(logits, batch.mask)]
+
+    def _read(self, examples: Sequence[Frame], read: Read) -> tuple[TokenBatch, Tensor]:
+        batch = read([example.tokens for example in examples])
+        positions = [example.predicate for example in examples]
+        return batch, self(batch, torch.tensor(positions, device=batch.mask.device))
+
+
+def bio_tags(labels: Sequence[str]) -> list[str]:
+    """The tags in the order of their ids."""
+    return ["O", *(f"B-{label}" for label in labels), *(f"I-{label}" for label in labels)]
+
+
+@torch.no_grad()
+def decode_bio(logits: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
+    """The tags with the largest sum of scores in which every I-X continues a B-X or I-X.
+
+    This is Viterbi's algorithm for transitions that are allowed or not. O and B- may follow
+    anything, so that they share one best predecessor, and I-X has two: a step takes K operations
+    in place of K².
+
+    Returns:
+        The ids of the tags of each sentence, without its padding.
+    """
+    num_labels = (logits.shape[2] - 1) // 2
+    begin, inside = slice(1, 1 + num_labels), slice(1 + num_labels, None)
+    begins = torch.arange(1, 1 + num_labels, device=logits.device)
+    itself = torch.arange(logits.shape[2], device=logits.device)
+    logits = logits.float()
+    best = logits[:, 0].clone()
+    best[:, inside] = -torch.inf
+    steps = []
+    for t in range(1, logits.shape[1]):
+        top, of_top = best.max(dim=1, keepdim=True)
+        is_begun = best[:, begin] >= best[:, inside]
+        before_inside = torch.where(is_begun, begins, begins + num_labels)
+        score = torch.cat(
+            [top.expand(-1, 1 + num_labels), torch.maximum(best[:, begin], best[:, inside])], dim=1
+        )
+        previous = torch.cat([of_top.expand(-1, 1 + num_labels), before_inside], dim=1)
+        real = mask[:, t, None]
+        # In the padding every tag comes from itself, and the scores stay.
+        best = torch.where(real, score + logits[:, t], best)
+        steps.append(torch.where(real, previous, itself))
+    path = [best.argmax(dim=1)]
+    for step in reversed(steps):
+        path.append(step.gather(1, path[-1][:, None])[:, 0])
+    rows = torch.stack(path[::-1], dim=1).tolist()
+    return [row[:length] for row, length in zip(rows, mask.sum(dim=1).tolist(), strict=True)]
+
+
+class Argument(NamedTuple):
+    """A label and its pieces, each from its first token to the one after its last."""
+
+    label: str
+    pieces: tuple[tuple[int, int], ...]
+
+
+def arguments(tags: Sequence[str]) -> list[Argument]:
+    """The arguments of BIO tags, in the order of their first tokens, V among them.
+
+    Example:
+        >>> arguments(["B-ARG1", "B-V", "B-C-ARG1"])
+        [Argument(label='ARG1', pieces=((0, 1), (2, 3))), Argument(label='V', pieces=((1, 2),))]
+    """
+    found: list[Argument] = []
+    last: dict[str, int] = {}
+    for tag, start, end in spans(tags):
+        label = tag.removeprefix("C-")
+        if label != tag and label in last:
+            head = found[last[label]]
+            found[last[label]] = Argument(label, (*head.pieces, (start, end)))
+        else:
+            last[label] = len(found)
+            found.append(Argument(label, ((start, end),)))
+    return found
+
+
+def argument_scores(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """The scores of the BIO tags of frames; what would be 0/0 is 0.
+
+    Returns:
+        `precision`, `recall`, `f1` and `support` (arguments in `gold`) of all frames together,
+        `perfect`, the share of frames without a mistake, and under `labels` the scores of each
+        label.
+    """
+    if len(gold) != len(predicted):
+        raise InputError(f"{len(gold)} frames are to be found, {len(predicted)} are predicted")
+    if not gold:
+        raise InputError("there are no frames to score")
+    right, said, there = Counter[str](), Counter[str](), Counter[str]()
+    num_perfect = 0
+    for expected, found in zip(gold, predicted, strict=True):
+        if len(expected) != len(found):
+            raise InputError(f"{len(found)} tags are predicted of {len(expected)}")
+        a, b = _counted(expected), _counted(found)
+        num_perfect += a == b
+        right.update(_labels(a & b))
+        said.update(_labels(b))
+        there.update(_labels(a))
+    labels = sorted({*said, *there})
+    return {
+        **precision_recall_f1(right.total(), said.total(), there.total()),
+        "perfect": num_perfect / len(gold),
+        "labels": {
+            label: precision_recall_f1(right[label], said[label], there[label]) for label in labels
+        },
+    }
+
+
+def _counted(tags: Sequence[str]) -> set[Argument]:
+    return {argument for argument in arguments(tags) if argument.label != NOT_COUNTED}
+
+
+def _labels(found: Iterable[Argument]) -> list[str]:
+    return [argument.label for argument in found]
+
+
+class SrlTask(Task[SrlConfig, Frame, list[str]]):
+    """The arguments of given predicates in BIO tags: JSON lines."""
+
+    name: ClassVar[str] = "srl"
+    metric: ClassVar[str] = "f1"
+    config_class = SrlConfig
+
+    def read(
+        self, path: Path, config: SrlConfig, reader: Reader, *, is_training: bool
+    ) -> list[Frame]:
+        """The frames of a file, or so many of them for training."""
+        frames = one_side(
+            read_frames(path),
+            lambda frame: text_of(frame.tokens),
+            config.held_out,
+            is_training=is_training,
+        )
+        if is_training and 0 < config.max_frames < len(frames):
+            kept = np.linspace(0, len(frames), config.max_frames, endpoint=False).astype(int)
+            frames = [frames[i] for i in kept.tolist()]
+        return frames
+
+    def example(self, line: str, reader: Reader, config: SrlConfig) -> Frame:
+        """The tokens of a line whose predicate is in brackets."""
+        if not line.strip():
+            return Frame((), 0, ())
+        if split_marked(line) is None:
+            raise InputError(
+                f"{line!r:.80}: expected one predicate in brackets, as in 'She [gave] him a book .'"
+            )
+        tokens, predicate = parse_marked(reader, line)
+        return Frame(tuple(tokens), predicate, ("O",) * len(tokens))
+
+    def sentences(self, example: Frame) -> list[Sequence[str]]:
+        """The sentence itself."""
+        return [example.tokens]
+
+    def label_sets(self, examples: Sequence[Frame]) -> LabelSets:
+        """The labels of the arguments."""
+        labels = {tag[2:] for example in examples for tag in example.tags if tag != "O"}
+        if not labels - {"V"}:
+            raise FormatError("the training data have no argument: all tags are O or V")
+        return {"labels": sorted(labels)}
+
+    def model(
+        self, config: SrlConfig, label_sets: LabelSets, embedding: TaskEmbedding
+    ) -> SrlTagger:
+        """A new tagger."""
+        return SrlTagger(config, embedding, label_sets["labels"])
+
+    def score(self, examples: Sequence[Frame], predictions: Sequence[list[str]]) -> Scores:
+        """Precision, recall and F1 of the arguments."""
+        return argument_scores([example.tags for example in examples], predictions)
+
+    def as_json(self, example: Frame, prediction: list[str]) -> dict[str, Any]:
+        """Tokens, predicate, tags, and the spans that they mean."""
+        found = [
+            {
+                "label": label,
+                "start": start,
+                "end": end,
+                "text": " ".join(example.tokens[start:end]),
+            }
+            for label, start, end in spans(prediction)
+        ]
+        return {
+            "tokens": list(example.tokens),
+            "predicate": example.predicate,
+            "tags": prediction,
+            "spans": found,
+        }
+
+    def as_text(self, example: Frame, prediction: list[str]) -> str:
+        """The sentence with its labelled spans in brackets, such as [ARG0 She] [V gave] …"""
+        pieces: list[str] = []
+        at = 0
+        for label, start, end in spans(prediction):
+            pieces += example.tokens[at:start]
+            pieces.append(f"[{label} {' '.join(example.tokens[start:end])}]")
+            at = end
+        return " ".join([*pieces, *example.tokens[at:]])
