@@ -24,8 +24,7 @@ from ..errors import FormatError, InputError, quoted
 from ..files.files import read_lines
 from ..model import Elmo
 from ..pooling import normalise
-from .layers import Vectors, layer_names
-from .occurrences import read_marked, word_vectors
+from .layers import Vectors, layer_names, read_marked, word_vectors
 from .tables import format_table, percent
 
 ALL = "all"

@@ -16,8 +16,7 @@ from ..errors import FormatError, InputError, quoted
 from ..files.files import read_lines
 from ..model import Elmo
 from ..pooling import normalise
-from .layers import layer_names
-from .occurrences import MarkedWord, read_marked, word_vectors
+from .layers import MarkedWord, layer_names, read_marked, word_vectors
 from .tables import format_table, percent
 
 HEADER = ("word", "sentence1", "sentence2", "same")

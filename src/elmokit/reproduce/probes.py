@@ -11,7 +11,7 @@ from ..probes import (
     splits_words,
     wsd_probe,
 )
-from ..probes.wsd_data import SenseSentence, SenseSet
+from ..probes.wsd import SenseSentence, SenseSet
 from ..tasks.data import read_conllu
 from ..tasks.source import load_bilm
 from ..vectors.static_vectors import read_static_vectors
