@@ -13,7 +13,7 @@ from elmokit import Elmo, load_task
 from elmokit.probes import read_semcor, read_sense_index, read_sense_set, wsd_probe
 from elmokit.reproduce import EXPERIMENTS, Plan, reproduce
 from elmokit.reproduce.arms import BASELINE, BOTH, ELMO, FREE, TOP, plan_job
-from elmokit.reproduce.setup import Bilm, Setup
+from elmokit.reproduce.plan import Setup
 
 SMALL = {"seeds": 1, "epochs": 1, "settings": SIZES}
 
@@ -46,9 +46,9 @@ def run(name: str, data: Path, bilm: Path, out: Path, **plan: Any) -> dict[str, 
 
 
 def setup(data: Path, bilm: Path, out: Path, **plan: Any) -> Setup:
-    facts = Bilm.of(str(bilm), "cpu")
+    elmo = Elmo.from_pretrained(bilm, device="cpu")
     return Setup(
-        name="table1", data=data, model=str(bilm), out=out, plan=Plan(**plan), bilm=facts
+        name="table1", data=data, model=str(bilm), elmo=elmo, out=out, plan=Plan(**plan)
     )  # fmt: skip
 
 
@@ -281,7 +281,7 @@ def test_table6(data: Path, bilm: Path, tmp_path: Path) -> None:
 def test_a_figure_needs_matplotlib_from_the_start(
     data: Path, bilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmokit.reproduce.plots.new_axes", lambda *size: None)
+    monkeypatch.setattr("elmokit.figures.new_axes", lambda *size: None)
     assert_refused(lambda: run("figure1", data, bilm, tmp_path / "o"), "elmokit[plot]")
     assert not (tmp_path / "o").exists()
 

@@ -306,7 +306,7 @@ def all_cli(
     verbose: Verbose = False,
 ) -> None:
     """Run every measure there is for a language, for models side by side."""
-    from ..reproduce.measures import comparison, measure, measures
+    from ..reproduce.probes import comparison, measure, measures
 
     names = list(measures(language))
     loaded = [(model, load_model(model, device, engine=engine)) for model in dict.fromkeys(models)]

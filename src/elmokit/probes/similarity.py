@@ -67,6 +67,7 @@ def similarity_probe(
         pooling: How a sentence becomes a vector, as in `Elmo.encode`.
     """
     pools = poolers(pooling)
+    require_scipy()
     if len(pairs) < 2:
         raise InputError(f"{len(pairs)} pairs of sentences: a correlation takes two or more")
     for number, pair in enumerate(pairs, 1):
@@ -91,6 +92,11 @@ def similarity_probe(
         pooling=(pooling,) if isinstance(pooling, str) else tuple(pooling),
         num_pairs=len(pairs),
     )
+
+
+def require_scipy() -> None:
+    """Fail without SciPy before anything is embedded."""
+    correlations([0, 1], [0, 1])
 
 
 def correlation(cosines: Scores, gold: Scores) -> dict[str, float] | None:

@@ -6,7 +6,6 @@ that experiments with the same output folder share it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, FileError
@@ -16,7 +15,7 @@ from ..tasks.folder import holds_run
 from ..tasks.registry import find_task
 from ..tasks.run import train_task
 from .layout import DATA_SETS, STATIC, data_set, find_one, task_data
-from .setup import Setup
+from .plan import Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ INPUT, BOTH, OUTPUT = Arm("input", "input"), Arm("both", "both"), Arm("output", 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run to be made: an arm of a task, at some share of its training data."""
+    """A run to be made: an arm of a task, on some fraction of its training data."""
 
     task: str
     """The name of its data (see `layout.py`)."""
@@ -61,9 +60,10 @@ class Outcome:
     """A run that is finished. All scores are percentages."""
 
     job: Job
-    folder: Path
     summary: dict[str, Any]
-    card: dict[str, Any]
+    """What `train_task` returned."""
+    task_json: dict[str, Any]
+    """What the run says about its data and settings."""
 
     @property
     def metric(self) -> str:
@@ -88,7 +88,7 @@ class Outcome:
     @property
     def num_examples(self) -> int:
         """Training examples that were used."""
-        return int(self.card["train"]["examples"])
+        return int(self.task_json["train"]["examples"])
 
     @property
     def mixes(self) -> list[dict[str, Any]]:
@@ -107,21 +107,21 @@ class Outcome:
             "deviation": self.deviation,
             "scores": {str(s["seed"]): score for s, score in zip(seeds, self.scores, strict=True)},
             "seeds": seeds,
-            "train": self.card["train"],
-            "dev": self.card["dev"],
-            "static": self.card["static"],
-            "config": self.card["config"],
+            "train": self.task_json["train"],
+            "dev": self.task_json["dev"],
+            "static": self.task_json["static"],
+            "config": self.task_json["config"],
         }
 
 
-def plan_job(setup: Setup, task: str, arm: Arm, share: float = 1.0) -> Job:
+def plan_job(setup: Setup, task: str, arm: Arm, fraction: float = 1.0) -> Job:
     """The run of an arm, with the settings of the plan.
 
     Args:
         setup: The experiment.
         task: Name of its data.
         arm: What it compares.
-        share: Share of the training data, of those that the plan leaves.
+        fraction: Of the training data that the plan leaves.
     """
     found = data_set(task)
     config = find_task(found.task).config_class().override(*found.settings)
@@ -129,24 +129,24 @@ def plan_job(setup: Setup, task: str, arm: Arm, share: float = 1.0) -> Job:
     if config.elmo.place == "none":
         raise ConfigError("elmo.place=none: the baseline is run in any case; choose another place")
     elmo = arm.elmo(config.elmo)
-    name = "-".join([task, *_elmo_name(elmo), *([f"share-{share:g}"] if share < 1 else [])])
+    name = "-".join([task, *_elmo_name(elmo), *([f"share-{fraction:g}"] if fraction < 1 else [])])
     # Text without tokens is to be split alike in all arms, also in that without a biLM.
-    tokenizer = config.tokenizer or setup.bilm.tokenizer
-    train = share_of(config.train, share)
+    tokenizer = config.tokenizer or setup.tokenizer
+    train = on_fraction(config.train, fraction)
     return Job(task, arm, replace(config, elmo=elmo, train=train, tokenizer=tokenizer), name)
 
 
-def share_of(train: TrainConfig, share: float) -> TrainConfig:
-    """The training on a share of the data: 1/√share times as many epochs, and as much patience.
+def on_fraction(train: TrainConfig, fraction: float) -> TrainConfig:
+    """The training on a fraction of the data: 1/√fraction times as many epochs, as much patience.
 
     With the same number of epochs, a model of few data would make too few steps to learn anything
     (a tagger finds its first entity after about a hundred), and be stopped before.
     """
     longer = {
-        name: round(getattr(train, name) * share**-0.5)
+        name: round(getattr(train, name) * fraction**-0.5)
         for name in ("epochs", "patience", "halve_after")
     }
-    return replace(train, fraction=share * train.fraction, **longer)
+    return replace(train, fraction=fraction * train.fraction, **longer)
 
 
 def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
@@ -175,10 +175,10 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
             static=static if found.has_static else None,
             resume=not setup.force,
             force=setup.force,
-            device=setup.bilm.device,
+            device=str(setup.elmo.device),
             on_row=setup.on_row,
         )
-        outcomes[job] = Outcome(job, folder, summary, read_json(folder / "task.json"))
+        outcomes[job] = Outcome(job, summary, read_json(folder / "task.json"))
     return outcomes
 
 

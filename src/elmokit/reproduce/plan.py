@@ -1,14 +1,22 @@
-"""The size of an experiment, and the command that says it."""
+"""An experiment before it begins: its size (`Plan`), its data, biLM and output (`Setup`)."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from ..config import Config, one_of, within
 from ..errors import ConfigError
+from ..model import Elmo
+from ..tasks.source import fingerprint
+from ..tasks.trainer import Row
 
 LANGUAGES = ("en", "ko")
 _MANY = 1 << 40
+
+OnRun: TypeAlias = Callable[[str, int, int], None]
+OnRow: TypeAlias = Callable[[Row], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +75,78 @@ class Plan(Config):
             else:
                 found += [f"--{field.name.replace('_', '-')}", f"{value}"]
         return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setup:
+    """What every experiment is given.
+
+    Attributes:
+        name: What the command line calls it.
+        data: Folder of data sets, laid out as `layout.py` says.
+        model: Where the biLM is.
+        elmo: The biLM, loaded once for all that is trained and measured.
+        out: Folder for everything that is written.
+        plan: The size.
+        resume: Use the runs that `out` has already, and continue those that are not finished.
+        force: Replace them.
+        on_run: Gets each run's name, its number and their number before it begins.
+        on_row: Gets the row of every epoch.
+    """
+
+    name: str
+    data: Path
+    model: str
+    elmo: Elmo
+    out: Path
+    plan: Plan
+    resume: bool = False
+    force: bool = False
+    on_run: OnRun | None = None
+    on_row: OnRow | None = None
+
+    @property
+    def runs(self) -> Path:
+        """Where the task runs go."""
+        return self.out / "runs"
+
+    @property
+    def tokenizer(self) -> str:
+        """What splits text without tokens."""
+        return self.elmo.config.tokenizer or "regex"
+
+    @property
+    def num_parameters(self) -> int:
+        """Of the biLM, without the softmax."""
+        return sum(p.numel() for p in self.elmo.bilm.parameters())
+
+    @property
+    def bilm(self) -> str:
+        """The biLM in a line."""
+        return (
+            f"{Path(self.model).name or self.model}, {self.num_parameters:,} parameters without "
+            f"the softmax, {self.elmo.num_layers} layers of {self.elmo.dim}"
+        )
+
+    @property
+    def command(self) -> str:
+        """The command line that does the same."""
+        return command(self.name, self.data, self.model, self.out, self.plan)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The setup as JSON holds it."""
+        return {
+            "command": self.command,
+            "plan": self.plan.to_dict(),
+            "bilm": {
+                "source": self.model,
+                "parameters": self.num_parameters,
+                "num_layers": self.elmo.num_layers,
+                "dim": self.elmo.dim,
+                "tokenizer": self.tokenizer,
+                "fingerprint": fingerprint(self.elmo),
+            },
+        }
 
 
 def file_name(name: str, plan: Plan) -> str:

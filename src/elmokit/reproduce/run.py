@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ConfigError, FileError, quoted
+from ..figures import require_matplotlib
 from ..files.files import json_field, list_folder, read_json
 from ..files.output import check_output_folder, is_nothing
-from .comparisons import compare_layers, table1, table2, table3
-from .figure1 import figure1
-from .figure2 import figure2
-from .plan import Plan, file_name
-from .plots import require_plots
+from ..tasks.source import load_bilm
+from .comparisons import compare_layers, figure1, figure2, table1, table2, table3
+from .plan import OnRow, OnRun, Plan, Setup, file_name
 from .probes import table5, table6
 from .report import Report, write_report
-from .setup import Bilm, OnRow, OnRun, Setup
 
 RUNS = frozenset({"seeds", "epochs", "settings"})
 TASKS = RUNS | {"fraction", "tasks"}
@@ -91,16 +89,16 @@ def reproduce(
         raise FileError(f"{result} exists already; use --resume, or replace it with --force")
     if result.is_file():
         _check_tasks(result, plan)
-    source = Path(data).expanduser()
-    if not source.is_dir():
-        raise FileError(f"{source}: no such folder; expected one of data sets (--data)")
+    data = Path(data).expanduser()
+    if not data.is_dir():
+        raise FileError(f"{data}: no such folder; expected one of data sets (--data)")
     setup = Setup(
         name=name,
-        data=source.resolve(),
+        data=data.resolve(),
         model=str(model),
         out=folder,
         plan=plan,
-        bilm=Bilm.of(str(model), device),
+        elmo=load_bilm(str(model), device=device),
         resume=resume,
         force=force,
         on_run=on_run,
@@ -159,5 +157,5 @@ def _experiment(name: str, plan: Plan) -> Experiment:
         known = ", ".join(sorted(experiment.reads))
         raise ConfigError(f"{name} does not read {option}; it reads {known}")
     if experiment.is_picture:
-        require_plots()
+        require_matplotlib()
     return experiment

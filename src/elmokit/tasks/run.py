@@ -16,6 +16,7 @@ import torch
 
 from ..builtin import builtin_folder
 from ..errors import ConfigError, FileError, InputError
+from ..figures import draw_layer_weights
 from ..files.files import whole_file, write_json
 from ..files.lock import locked
 from ..files.output import LOCK, check_output_folder, remove_ours
@@ -40,7 +41,6 @@ from .folder import (
     seed_folder,
     seed_numbers,
 )
-from .picture import draw_weights
 from .registry import find_task
 from .same import check_same
 from .seed import Results, SeedRun
@@ -220,7 +220,9 @@ class _Run:
         _write(self.folder / "metrics.json", self._summary(every))
         _write(self.folder / "weights.json", mixes)
         all_mixes = [result["mixes"] for result in every if result["mixes"]]
-        if all_mixes and not draw_weights(all_mixes, self.folder / "weights.png", self.task.name):
+        if all_mixes and not draw_layer_weights(
+            all_mixes, self.folder / "weights.png", self.task.name
+        ):
             log.info("no weights.png: install matplotlib (elmokit[plot])")
         return self._summary(results)
 
