@@ -6,14 +6,19 @@ that experiments with the same output folder share it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
+from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, FileError
 from ..files.files import read_json
+from ..model import Elmo
 from ..tasks.config import ElmoPlace, Place, TaskConfig, TrainConfig
+from ..tasks.features import FrozenLayers
 from ..tasks.folder import holds_run
 from ..tasks.registry import find_task
-from ..tasks.run import train_task
+from ..tasks.run import STATIC_BYTES, train_task
+from ..vectors.static_vectors import StaticVectors, read_static_vectors
 from .layout import DATA_SETS, STATIC, data_set, find_one, task_data
 from .plan import Setup
 
@@ -64,6 +69,8 @@ class Outcome:
     """What `train_task` returned."""
     task_json: dict[str, Any]
     """What the run says about its data and settings."""
+    static: Path | None
+    """The file of static vectors that it read."""
 
     @property
     def metric(self) -> str:
@@ -109,7 +116,7 @@ class Outcome:
             "seeds": seeds,
             "train": self.task_json["train"],
             "dev": self.task_json["dev"],
-            "static": self.task_json["static"],
+            "static": None if self.static is None else str(self.static),
             "config": self.task_json["config"],
         }
 
@@ -150,7 +157,7 @@ def on_fraction(train: TrainConfig, fraction: float) -> TrainConfig:
 
 
 def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
-    """Train all runs, or what is left of them."""
+    """Train all runs, or what is left of them; they share what they load and compute."""
     has_static = any(data_set(job.task).has_static for job in jobs)
     static = find_one(setup.data, STATIC) if has_static else None
     data = {job.task: task_data(setup.data, job.task) for job in jobs}
@@ -160,6 +167,7 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
                 f"{setup.runs / job.name} already holds a run; use it with --resume, replace it "
                 "with --force, or choose another folder"
             )
+    shared = _Shared(setup.elmo, static)
     outcomes: dict[Job, Outcome] = {}
     for number, job in enumerate(jobs, 1):
         if setup.on_run is not None:
@@ -168,18 +176,63 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
         summary = train_task(
             found.task,
             *data[job.task],
-            None if job.config.elmo.place == "none" else setup.model,
-            folder,
-            job.config,
+            out=folder,
+            config=job.config,
             seeds=setup.plan.seeds,
-            static=static if found.has_static else None,
             resume=not setup.force,
             force=setup.force,
             device=str(setup.elmo.device),
             on_row=setup.on_row,
+            **(shared.inputs(job) if SHARES_INPUTS else _paths(setup, job, static)),
         )
-        outcomes[job] = Outcome(job, summary, read_json(folder / "task.json"))
+        own_static = static if found.has_static else None
+        outcomes[job] = Outcome(job, summary, read_json(folder / "task.json"), own_static)
     return outcomes
+
+
+class _Shared:
+    """What the runs of an experiment read: the biLM, its layers and static vectors, each once.
+
+    Layers are kept while consecutive runs read the same: those of one task, of one kind.
+    """
+
+    def __init__(self, elmo: Elmo, static: Path | None) -> None:
+        self.elmo = elmo
+        self.static: StaticVectors | Path | None = static
+        # Of a large file, each run reads the words of its own data.
+        if static is not None and static.stat().st_size <= STATIC_BYTES:
+            self.static = read_static_vectors(static)
+        self._kept: tuple[tuple[str, str, int], FrozenLayers] | None = None
+
+    def inputs(self, job: Job) -> dict[str, Any]:
+        """The arguments of `train_task` for a run."""
+        has_elmo = job.config.elmo.place != "none"
+        is_frozen = has_elmo and not job.config.elmo.finetune
+        return {
+            "model": self.elmo if has_elmo else None,
+            "static": self.static if data_set(job.task).has_static else None,
+            "layers": self._layers(job) if is_frozen else None,
+        }
+
+    def _layers(self, job: Job) -> FrozenLayers:
+        kind, megabytes = job.config.elmo.layers, job.config.train.cache_mb
+        key = (job.task, kind, megabytes)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = None  # two are never in memory together
+            self._kept = key, FrozenLayers(self.elmo, kind, max_bytes=megabytes << 20)
+        return self._kept[1]
+
+
+SHARES_INPUTS = "layers" in signature(train_task).parameters
+"""Whether `train_task` takes a loaded biLM, static vectors and layers."""
+
+
+def _paths(setup: Setup, job: Job, static: Path | None) -> dict[str, Any]:
+    """The arguments of a `train_task` that loads the biLM and the static vectors itself."""
+    return {
+        "model": None if job.config.elmo.place == "none" else setup.model,
+        "static": static if data_set(job.task).has_static else None,
+    }
 
 
 def choose_tasks(setup: Setup, default: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -127,8 +127,8 @@ def run_sizes(setup: Setup, outcomes: Iterable[Outcome]) -> list[str]:
     is_one = len(first.summary["seeds"]) == 1
     meaning = "" if is_one else "; mean ± standard deviation of their best epochs"
     lines.append(f"seed{'' if is_one else 's'} {numbers}{meaning}")
-    static = {o.task_json["static"] and Path(o.task_json["static"]).name for o in firsts.values()}
-    names = sorted(name or "none, learned word vectors instead" for name in static)
+    learned = "none, learned word vectors instead"
+    names = sorted({learned if o.static is None else o.static.name for o in firsts.values()})
     lines.append(f"static vectors of all arms: {'; '.join(names)}")
     return lines
 

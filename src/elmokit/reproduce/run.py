@@ -8,6 +8,7 @@ from ..errors import ConfigError, FileError, quoted
 from ..figures import require_matplotlib
 from ..files.files import json_field, list_folder, read_json
 from ..files.output import check_output_folder, is_nothing
+from ..model import Elmo
 from ..tasks.source import load_bilm
 from .comparisons import compare_layers, figure1, figure2, table1, table2, table3
 from .plan import OnRow, OnRun, Plan, Setup, file_name
@@ -56,7 +57,7 @@ EXPERIMENTS = {
 def reproduce(
     name: str,
     data: str | Path,
-    model: str | Path,
+    model: str | Path | Elmo,
     out: str | Path,
     plan: Plan | None = None,
     *,
@@ -72,7 +73,8 @@ def reproduce(
         name: `table1`, `table2`, `table3`, `table5`, `table6`, `ner`, `sst5`, `figure1`, `figure2`;
             `wnut17`, `klue`, `nsmc`, `3i4k` and `korquad` as `ner` and `sst5` on other data.
         data: Folder of data sets (see `layout.py`).
-        model: The biLM, in any published format.
+        model: The biLM: its name or path, in any published format, or as `Elmo.from_pretrained`
+            has loaded it.
         out: Folder for everything that is written; task runs go to `out/runs`.
         plan: The size; by default the paper's design with three seeds on all data.
         resume: Use what `out` has already, and continue what is not finished there.
@@ -92,19 +94,32 @@ def reproduce(
     data = Path(data).expanduser()
     if not data.is_dir():
         raise FileError(f"{data}: no such folder; expected one of data sets (--data)")
+    model, elmo = _find_bilm(model, device)
     setup = Setup(
         name=name,
         data=data.resolve(),
-        model=str(model),
+        model=model,
+        elmo=elmo,
         out=folder,
         plan=plan,
-        elmo=load_bilm(str(model), device=device),
         resume=resume,
         force=force,
         on_run=on_run,
         on_row=on_row,
     )
     return write_report(setup, experiment.run(setup))
+
+
+def _find_bilm(model: str | Path | Elmo, device: str | None) -> tuple[str, Elmo]:
+    """Where the biLM is, which a report has to say, and the biLM."""
+    if not isinstance(model, Elmo):
+        return str(model), load_bilm(model, device=device)
+    source = getattr(model, "source", None)
+    if source is None:
+        raise ConfigError(
+            "the biLM was not loaded by Elmo.from_pretrained; expected one that has a name or path"
+        )
+    return str(source), model
 
 
 def _output(out: str | Path, *, resume: bool, force: bool) -> Path:
