@@ -124,8 +124,8 @@ class SplitResult:
 
     def __str__(self) -> str:
         rows = [
-            [name, percent(share), percent(self.balanced[name])]
-            for name, share in self.accuracy.items()
+            [name, percent(value), percent(self.balanced[name])]
+            for name, value in self.accuracy.items()
         ]
         num_words = len(next(iter(self.by_word.values())))
         skipped = f"; {len(self.skipped)} words with one sense skipped" if self.skipped else ""

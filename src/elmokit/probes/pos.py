@@ -120,7 +120,7 @@ class PosResult:
 
     def __str__(self) -> str:
         weights = " ".join(f"{weight:.2f}" for weight in self.mix_weights)
-        rows = [(name, percent(share)) for name, share in self.accuracy.items()]
+        rows = [(name, percent(value)) for name, value in self.accuracy.items()]
         lines = [
             format_table(["layer", "accuracy"], rows),
             f"weights of the mix: {weights}",

@@ -30,7 +30,7 @@ class Plan(Config):
     fraction: float = 1.0
     """Share of the training data."""
     fractions: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
-    """The shares of Figure 1, of the data that `fraction` leaves."""
+    """The fractions of Figure 1, of the data that `fraction` leaves."""
     tasks: tuple[str, ...] = ()
     """Names of tasks; by default the paper's, as far as there are data."""
     language: str = "en"
@@ -46,13 +46,13 @@ class Plan(Config):
         for name in ("epochs", "max_sentences"):
             if getattr(self, name) is not None:
                 within(self, 1, _MANY, name)
-        for share in (self.fraction, *self.fractions):
-            if not 0 < share <= 1:
-                raise ConfigError(f"fraction={share}: expected more than 0, at most 1")
+        for fraction in (self.fraction, *self.fractions):
+            if not 0 < fraction <= 1:
+                raise ConfigError(f"fraction={fraction}: expected more than 0, at most 1")
         rising = sorted({*self.fractions})
         if list(self.fractions) != rising or len(rising) < 2 or rising[-1] != 1:
-            shares = ",".join(f"{share:g}" for share in self.fractions)
-            raise ConfigError(f"fractions={shares}: expected two or more, rising up to 1")
+            given = ",".join(f"{fraction:g}" for fraction in self.fractions)
+            raise ConfigError(f"fractions={given}: expected two or more, rising up to 1")
 
     def changed(self) -> set[str]:
         """The names of the fields that are not as by default."""

@@ -85,8 +85,8 @@ def table6(setup: Setup) -> Report:
         setup.elmo, train, dev, max_sentences=setup.plan.max_sentences, static=static, split=split
     )
     rows = [
-        (_layer(row), score(100 * share), _paper(TABLE6, row))
-        for row, share in result.accuracy.items()
+        (_layer(row), score(100 * accuracy), _paper(TABLE6, row))
+        for row, accuracy in result.accuracy.items()
     ]
     weights = ", ".join(f"{weight:.2f}" for weight in result.mix_weights)
     return Report(
@@ -244,10 +244,11 @@ def _pairs(elmo: Elmo, data: Path, _: int) -> Measured:
     if elmo.softmax is None:
         return {}, {}
     result = minimal_pairs_probe(elmo, read_minimal_pairs(find_one(data, layout.MINIMAL_PAIRS)))
-    shares = result.by_phenomenon["all"]
-    return {f"minimal pairs, {name}": Score(value) for name, value in shares.items()}, (
-        result.to_dict()
-    )
+    scores = {
+        f"minimal pairs, {name}": Score(value)
+        for name, value in result.by_phenomenon["all"].items()
+    }
+    return scores, result.to_dict()
 
 
 def _wic(elmo: Elmo, data: Path, _: int) -> Measured:

@@ -137,11 +137,11 @@ def _size(setup: Setup, outcome: Outcome) -> str:
     """The data, the training and the sizes of a task's runs."""
     train, sides = outcome.job.config.train, outcome.task_json
     names = {side: Path(sides[side]["path"]).relative_to(setup.data) for side in ("train", "dev")}
-    share = f", a share of {train.fraction:g}" if train.fraction < 1 else ""
+    fraction = f", a share of {train.fraction:g}" if train.fraction < 1 else ""
     epochs = "1 epoch" if train.epochs == 1 else f"{train.epochs} epochs"
     patience = f" (patience {train.patience})" if train.patience else ""
     return (
-        f"{outcome.num_examples:,} training examples ({names['train']}{share}), "
+        f"{outcome.num_examples:,} training examples ({names['train']}{fraction}), "
         f"{sides['dev']['examples']:,} to score ({names['dev']}); "
         f"at most {epochs}{patience}, batches of {train.batch_size}, "
         f"{train.optimizer} with a learning rate of {train.lr:g}; {_own(outcome.job.config)}"
