@@ -30,6 +30,7 @@ from .paper import (
     TABLE1,
     TABLE2,
     TABLE3,
+    Main,
     error_reduction,
     score_name,
     title_of,
@@ -46,12 +47,12 @@ def compare_layers(setup: Setup, task: str) -> Report:
     grid = _run(setup, [task], LAYERS)
     base, *others = (grid[task, arm] for arm in LAYERS)
     paper = TABLE1[data_set(task).task]
-    before, after = (score(paper.baseline), score(paper.elmo, paper.deviation))
+    before, *after = _paper_gains(paper)
     rows = [
         (BASELINE.label, score_of(base), "", ""),
         *((o.job.arm.label, score_of(o), *gains(base.mean, o.mean)) for o in others),
-        (italic(f"{PAPER}: baseline"), italic(before), "", ""),
-        (italic(f"{PAPER}: ELMo"), italic(after), *map(italic, gains(paper.baseline, paper.elmo))),
+        (italic(f"{PAPER}: baseline"), before, "", ""),
+        (italic(f"{PAPER}: ELMo"), *after),
     ]
     header = (title_of(task), f"dev {score_name(base.metric)}", "gain", "error reduction")
     picture = f"{setup.name}-weights.png"
@@ -85,7 +86,7 @@ def table1(setup: Setup) -> Report:
                 score_of(base),
                 score_of(elmo),
                 *gains(base.mean, elmo.mean),
-                *_paper_gains(task),
+                *_paper_gains(TABLE1.get(task)),
             )
         )
     header = ("task", "baseline", "ELMo", "gain", "error reduction")
@@ -153,10 +154,10 @@ def _runs(grid: dict[tuple[str, Arm], Outcome]) -> list[dict[str, Any]]:
     return runs
 
 
-def _paper_gains(task: str) -> tuple[str, ...]:
-    if task not in TABLE1:
+def _paper_gains(paper: Main | None) -> tuple[str, ...]:
+    """The paper's baseline, ELMo, gain and error reduction."""
+    if paper is None:
         return (NONE,) * 4
-    paper = TABLE1[task]
     cells = (score(paper.baseline), score(paper.elmo, paper.deviation))
     return tuple(map(italic, (*cells, *gains(paper.baseline, paper.elmo))))
 

@@ -54,26 +54,28 @@ class Plan(Config):
             given = ",".join(f"{fraction:g}" for fraction in self.fractions)
             raise ConfigError(f"fractions={given}: expected two or more, rising up to 1")
 
-    def changed(self) -> set[str]:
+    def changed(self) -> list[str]:
         """The names of the fields that are not as by default."""
         default = Plan()
         names = (field.name for field in fields(self))
-        return {name for name in names if getattr(self, name) != getattr(default, name)}
+        return [name for name in names if getattr(self, name) != getattr(default, name)]
+
+    def file_name(self, experiment: str) -> str:
+        """What the files of an experiment are called: with its language if that is not English."""
+        return experiment if self.language == "en" else f"{experiment}-{self.language}"
 
     def arguments(self) -> list[str]:
         """The options that say this plan on the command line."""
-        changed, found = self.changed(), []
-        for field in fields(self):
-            if field.name not in changed:
-                continue
-            value = getattr(self, field.name)
-            if field.name == "settings":
+        found: list[str] = []
+        for name in self.changed():
+            value = getattr(self, name)
+            if name == "settings":
                 found += [part for setting in value for part in ("--set", setting)]
             elif isinstance(value, tuple):
-                text = ",".join(v if isinstance(v, str) else f"{v:g}" for v in value)
-                found += [f"--{field.name}", text]
+                text = (v if isinstance(v, str) else f"{v:g}" for v in value)
+                found += [f"--{name}", ",".join(text)]
             else:
-                found += [f"--{field.name.replace('_', '-')}", f"{value}"]
+                found += [f"--{name.replace('_', '-')}", f"{value}"]
         return found
 
 
@@ -147,11 +149,6 @@ class Setup:
                 "fingerprint": fingerprint(self.elmo),
             },
         }
-
-
-def file_name(name: str, plan: Plan) -> str:
-    """What the files of an experiment are called: by its language, too, if that is not English."""
-    return name if plan.language == "en" else f"{name}-{plan.language}"
 
 
 def command(name: str, data: Path, model: str, out: Path, plan: Plan) -> str:

@@ -13,7 +13,7 @@ from ..files.files import whole_file, write_json
 from ..tasks.config import TaskConfig
 from .arms import Outcome
 from .paper import OTHER, error_reduction
-from .plan import Setup, file_name
+from .plan import Setup
 
 NONE = "–"
 
@@ -69,7 +69,7 @@ class Report:
 
 def write_report(setup: Setup, report: Report) -> Path:
     """Write `NAME.md` and `NAME.json`; returns the first."""
-    path = setup.out / f"{file_name(setup.name, setup.plan)}.md"
+    path = setup.out / f"{setup.plan.file_name(setup.name)}.md"
     with whole_file(path) as temporary:
         temporary.write_text(report.markdown(setup), encoding="utf-8")
     versions = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ..errors import ConfigError, FileError, quoted
@@ -11,14 +12,16 @@ from ..files.output import check_output_folder, is_nothing
 from ..model import Elmo
 from ..tasks.source import load_bilm
 from .comparisons import compare_layers, figure1, figure2, table1, table2, table3
-from .plan import OnRow, OnRun, Plan, Setup, file_name
+from .plan import OnRow, OnRun, Plan, Setup
 from .probes import table5, table6
 from .report import Report, write_report
 
 RUNS = frozenset({"seeds", "epochs", "settings"})
 TASKS = RUNS | {"fraction", "tasks"}
-OTHER_DATA = ("wnut17", "klue", "nsmc", "3i4k", "korquad")
-"""The same comparison as `ner` and `sst5` on data that the paper does not have."""
+COMPARED = {"ner": "ner", "sst5": "sentiment"} | {
+    name: name for name in ("wnut17", "klue", "nsmc", "3i4k", "korquad")
+}
+"""Experiments that compare the layers on one data set, the last ones on data of our own choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +39,16 @@ class Experiment:
     is_picture: bool = False
 
 
-def _compare(name: str) -> Callable[[Setup], Report]:
-    return lambda setup: compare_layers(setup, name)
-
-
 EXPERIMENTS = {
     "table1": Experiment(table1, TASKS),
     "table2": Experiment(table2, TASKS),
     "table3": Experiment(table3, TASKS),
     "table5": Experiment(table5, frozenset({"max_sentences"})),
     "table6": Experiment(table6, frozenset({"max_sentences", "language"})),
-    "ner": Experiment(_compare("ner"), RUNS | {"fraction"}),
-    "sst5": Experiment(_compare("sentiment"), RUNS | {"fraction"}),
-    **{name: Experiment(_compare(name), RUNS | {"fraction"}) for name in OTHER_DATA},
+    **{
+        name: Experiment(partial(compare_layers, task=task), RUNS | {"fraction"})
+        for name, task in COMPARED.items()
+    },
     "figure1": Experiment(figure1, TASKS | {"fractions"}, is_picture=True),
     "figure2": Experiment(figure2, TASKS, is_picture=True),
 }
@@ -86,7 +86,7 @@ def reproduce(
     plan = plan or Plan()
     experiment = _experiment(name, plan)
     folder = _output(out, resume=resume, force=force)
-    result = folder / f"{file_name(name, plan)}.json"
+    result = folder / f"{plan.file_name(name)}.json"
     if result.is_file() and not (resume or force):
         raise FileError(f"{result} exists already; use --resume, or replace it with --force")
     if result.is_file():
@@ -168,7 +168,7 @@ def _experiment(name: str, plan: Plan) -> Experiment:
     if name not in EXPERIMENTS:
         raise ConfigError(f"experiment {quoted(name)}: expected one of {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
-    for option in sorted(plan.changed() - experiment.reads):
+    for option in sorted(set(plan.changed()) - experiment.reads):
         known = ", ".join(sorted(experiment.reads))
         raise ConfigError(f"{name} does not read {option}; it reads {known}")
     if experiment.is_picture:
