@@ -20,7 +20,7 @@ LEVELS = [
     {"tasks"},
     {"pretraining", "search", "embed_file", "bench"},
     {"model", "corpus"},
-    {"engine", "formats", "vectors", "layers", "pooling"},
+    {"engine", "figures", "formats", "vectors", "layers", "pooling"},
     {"files"},
     {"nn", "text", "builtin"},
     {"config"},

@@ -60,14 +60,14 @@ def measure(
         work = flops(elmo.config, num_tokens + 2 * len(sentences), len(distinct) + 2)
         for name, seconds in times.items():
             median = statistics.median(seconds[1:])  # the first round prepares the weights
-            share = work / median / statistics.median(rates)
-            yield Measurement(name, case, num_tokens, median, num_tokens / median, share)
+            sgemm_share = work / median / statistics.median(rates)
+            yield Measurement(name, case, num_tokens, median, num_tokens / median, sgemm_share)
 
 
 def flops(config: ElmoConfig, num_tokens: int, num_distinct: int) -> float:
     """Multiplications and additions that the engine does, two for each pair.
 
-    The encoder and the first layer's input products run once a distinct word, the rest once a
+    The encoder and the first layer's input products run once per distinct word, the rest once per
     token (boundaries included). The convolutions are table lookups and not counted.
     """
     lstm, cnn = config.lstm, config.encoder.char_cnn

@@ -23,7 +23,7 @@ class Match:
     Attributes:
         score: Its cosine with the word of the query.
         index: Number of its sentence, from 0.
-        position: Its place among the tokens of the sentence, from 0.
+        position: Its position among the tokens of the sentence, from 0.
         tokens: The sentence.
     """
 
@@ -77,7 +77,7 @@ def nearest(
 
 
 def parse_query(elmo: Elmo, query: str) -> tuple[list[str], int]:
-    """The tokens of a query, without its brackets, and the place of the bracketed one."""
+    """The tokens of a query, without its brackets, and the position of the bracketed one."""
     return parse_marked(elmo.reader, query)
 
 
@@ -124,10 +124,10 @@ def _best(
     best: list[tuple[float, int, int, list[str]]] = []
     for index, tokens, vectors in embedded:
         scores = normalise(vectors) @ target
-        places = range(len(tokens)) if len(best) < k else np.flatnonzero(scores > best[0][0])
-        for place in map(int, places):
-            if word is None or tokens[place].casefold() == word:
+        candidates = range(len(tokens)) if len(best) < k else np.flatnonzero(scores > best[0][0])
+        for position in map(int, candidates):
+            if word is None or tokens[position].casefold() == word:
                 # Among equals the first occurrence wins, so later ones count as smaller.
-                item = (float(scores[place]), -index, -place, tokens)
+                item = (float(scores[position]), -index, -position, tokens)
                 (heapq.heappush if len(best) < k else heapq.heappushpop)(best, item)
     return [Match(s, -i, -p, tokens) for s, i, p, tokens in sorted(best, reverse=True)]

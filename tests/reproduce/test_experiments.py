@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import pytest
 from reproduce_data import SIZES, write_layout
 from strategies import assert_refused, make_tiny
 
+import elmokit.reproduce.arms
 from elmokit import Elmo, load_task
 from elmokit.probes import read_semcor, read_sense_index, read_sense_set, wsd_probe
 from elmokit.reproduce import EXPERIMENTS, Plan, reproduce
 from elmokit.reproduce.arms import BASELINE, BOTH, ELMO, FREE, TOP, plan_job
-from elmokit.reproduce.setup import Bilm, Setup
+from elmokit.reproduce.plan import Setup
+from elmokit.tasks.parts.bilm import FrozenLayers
 
 SMALL = {"seeds": 1, "epochs": 1, "settings": SIZES}
 
@@ -46,9 +49,9 @@ def run(name: str, data: Path, bilm: Path, out: Path, **plan: Any) -> dict[str, 
 
 
 def setup(data: Path, bilm: Path, out: Path, **plan: Any) -> Setup:
-    facts = Bilm.of(str(bilm), "cpu")
+    elmo = Elmo.from_pretrained(bilm, device="cpu")
     return Setup(
-        name="table1", data=data, model=str(bilm), out=out, plan=Plan(**plan), bilm=facts
+        name="table1", data=data, model=str(bilm), elmo=elmo, out=out, plan=Plan(**plan)
     )  # fmt: skip
 
 
@@ -177,6 +180,59 @@ def test_a_share_is_learned_for_longer(data: Path, bilm: Path, tmp_path: Path) -
     assert whole == plan_job(place, "ner", ELMO)
 
 
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often a model, static vectors and the layers of a sentence were read or computed."""
+    counts: Counter[str] = Counter()
+
+    def counted(owner: Any, name: str, key: str) -> None:
+        original = getattr(owner, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            counts[key] += 1
+            return original(*args, **options)
+
+        is_class_method = getattr(original, "__self__", None) is owner
+        monkeypatch.setattr(owner, name, staticmethod(call) if is_class_method else call)
+
+    counted(Elmo, "from_pretrained", "model")
+    counted(elmokit.reproduce.arms, "read_static_vectors", "static")
+    counted(FrozenLayers, "_new_block", "layers")
+    return counts
+
+
+def test_an_experiment_loads_and_computes_once(
+    loads: Counter[str], data: Path, bilm: Path, tmp_path: Path
+) -> None:
+    run("ner", data, bilm, tmp_path, **SMALL)
+    # The top layer once, all layers once for both mixes; the development data repeat the training
+    # data, so they need no layers of their own.
+    assert loads == {"model": 1, "static": 1, "layers": 2}
+
+
+def test_an_experiment_uses_a_loaded_model(
+    loads: Counter[str], data: Path, bilm: Path, tmp_path: Path
+) -> None:
+    elmo = Elmo.from_pretrained(bilm, device="cpu")
+    plan = Plan(**SMALL | {"tasks": ("ner",)})  # type: ignore[arg-type]
+    path = reproduce("figure2", data, elmo, tmp_path / "loaded", plan)
+    again = reproduce("figure2", data, bilm, tmp_path / "by-path", plan, device="cpu")
+    assert loads["model"] == 2
+    one, two = (json.loads(p.with_suffix(".json").read_text("utf-8")) for p in (path, again))
+    assert one["bilm"] == two["bilm"] and one["columns"] == two["columns"]
+
+
+def test_a_probe_loads_the_model_once(
+    loads: Counter[str], data: Path, bilm: Path, tmp_path: Path
+) -> None:
+    run("table6", data, bilm, tmp_path, max_sentences=2)
+    assert loads["model"] == 1
+
+
+def test_a_loaded_model_must_have_a_name(data: Path, tmp_path: Path) -> None:
+    assert_refused(lambda: reproduce("ner", data, make_tiny(), tmp_path / "o"), "from_pretrained")
+
+
 def test_figure1(data: Path, bilm: Path, tmp_path: Path) -> None:
     found = run("figure1", data, bilm, tmp_path, fractions=(0.25, 1.0), **SMALL)
     assert is_picture(tmp_path / "figure1.png")
@@ -281,7 +337,7 @@ def test_table6(data: Path, bilm: Path, tmp_path: Path) -> None:
 def test_a_figure_needs_matplotlib_from_the_start(
     data: Path, bilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmokit.reproduce.plots.new_axes", lambda *size: None)
+    monkeypatch.setattr("elmokit.figures.new_axes", lambda *size: None)
     assert_refused(lambda: run("figure1", data, bilm, tmp_path / "o"), "elmokit[plot]")
     assert not (tmp_path / "o").exists()
 

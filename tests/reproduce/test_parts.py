@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from strategies import assert_refused
 
-from elmokit.reproduce.figure1 import share_reaching
+from elmokit.reproduce.comparisons import fraction_reaching
 from elmokit.reproduce.layout import DATA_SETS, find_all, find_one, task_data
 from elmokit.reproduce.paper import TABLE1, error_reduction
 from elmokit.reproduce.plan import Plan, command
@@ -76,7 +76,7 @@ def test_tables_and_numbers() -> None:
 
 def test_share_that_is_enough() -> None:
     shares, scores = (0.01, 0.1, 1.0), (50.0, 60.0, 80.0)
-    assert share_reaching(shares, scores, 60) == pytest.approx(0.1)
-    assert share_reaching(shares, scores, 55) == pytest.approx(0.1**1.5)
-    assert share_reaching(shares, scores, 40) == 0.01
-    assert share_reaching(shares, scores, 81) is None
+    assert fraction_reaching(shares, scores, 60) == pytest.approx(0.1)
+    assert fraction_reaching(shares, scores, 55) == pytest.approx(0.1**1.5)
+    assert fraction_reaching(shares, scores, 40) == 0.01
+    assert fraction_reaching(shares, scores, 81) is None

@@ -19,7 +19,7 @@ Text = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Your own text, one sentence a line; by default made-up words of natural proportions.",
+        help="Your own text, one sentence per line; default: made-up words in natural proportions.",
     ),
 ]
 Rounds = Annotated[int, typer.Option(min=1, help="Measurements of each; their median counts.")]
@@ -74,8 +74,8 @@ def bench_cli(
     rate, peak = bench.sgemm_rate(), bench.peak_memory_mb()
     if as_json:
         rows = [asdict(m) for m in measurements]
-        facts = {"engine": elmo.engine, "sgemm_gflops": rate / 1e9, "peak_rss_mb": peak}
-        print(json.dumps({"rows": rows, **facts}))
+        machine = {"engine": elmo.engine, "sgemm_gflops": rate / 1e9, "peak_rss_mb": peak}
+        print(json.dumps({"rows": rows, **machine}))
     else:
         print(
             f"\nsgemm {rate / 1e9:.0f} GFLOP/s; peak memory {peak:.0f} MB; default: {elmo.engine}"

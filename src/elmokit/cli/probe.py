@@ -185,7 +185,7 @@ def similarity_cli(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Compare sentences as people do.
+    """Correlate sentence similarity with human judgements.
 
     The cosine of pooled sentence vectors against gold scores, as in KorSTS and STS. Prints
     Pearson's and Spearman's correlation for each layer. Nothing is trained.
@@ -306,7 +306,7 @@ def all_cli(
     verbose: Verbose = False,
 ) -> None:
     """Run every measure there is for a language, for models side by side."""
-    from ..reproduce.measures import comparison, measure, measures
+    from ..reproduce.probes import comparison, measure, measures
 
     names = list(measures(language))
     loaded = [(model, load_model(model, device, engine=engine)) for model in dict.fromkeys(models)]
@@ -316,8 +316,8 @@ def all_cli(
         if not quiet:
             say(f"{name} of {model} done, {len(results)} of {len(names) * len(loaded)}")
     if as_json:
-        facts = [{"measure": n, "model": m, "result": facts} for n, m, (_, facts) in results]
-        print(json.dumps(facts, ensure_ascii=False))
+        rows = [{"measure": n, "model": m, "result": found} for n, m, (_, found) in results]
+        print(json.dumps(rows, ensure_ascii=False))
     else:
         print(comparison(results))
 

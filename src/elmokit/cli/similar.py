@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Corpus = Annotated[
     str,
     typer.Argument(
-        metavar="CORPUS", help="Text, one sentence a line; .gz and .xz too; - is stdin."
+        metavar="CORPUS", help="Text, one sentence per line; .gz and .xz too; - is stdin."
     ),
 ]
 Query = Annotated[
@@ -88,7 +88,7 @@ def _as_dict(rank: int, match: "Match") -> dict[str, Any]:
 
 
 def _print_matches(matches: list["Match"]) -> None:
-    """One line a match; on a terminal cut to its width, around the word that was found."""
+    """One line per match; on a terminal cut to its width, around the word that was found."""
     last_line = max(match.index for match in matches) + 1
     widths = len(str(len(matches))), max(4, len(str(last_line)))
     if sys.stdout.isatty():

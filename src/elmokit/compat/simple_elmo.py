@@ -52,7 +52,7 @@ class ElmoModel:
     def load(
         self, directory: str | Path, max_batch_size: int = 32, limit: int = 100, full: bool = False
     ) -> str:
-        """Read a model; returns a word on that.
+        """Load a model and return a one-line description.
 
         Args:
             directory: A folder with `options.json` and `model.hdf5` (or else its first HDF5 file),
@@ -63,8 +63,8 @@ class ElmoModel:
         """
         if max_batch_size < 1:
             raise ConfigError(f"max_batch_size={max_batch_size}: expected 1 or more")
-        source = _source(Path(directory).expanduser(), full)
-        elmo = Elmo.from_pretrained(source, state="carry", normalization=None)
+        path = _path_to_read(Path(directory).expanduser(), full)
+        elmo = Elmo.from_pretrained(path, state="carry", normalization=None)
         self._elmo = elmo
         self.batch_size = max_batch_size
         self.max_chars = cnn.max_characters if (cnn := elmo.config.encoder.char_cnn) else 0
@@ -145,8 +145,8 @@ class ElmoModel:
         return (len(texts), *inner, *longest, self.vector_size)
 
 
-def _source(path: Path, full: bool) -> Path:
-    """What to read of a folder that may hold both, HDF5 weights and a checkpoint."""
+def _path_to_read(path: Path, full: bool) -> Path:
+    """What to read in a folder that may hold both HDF5 weights and a checkpoint."""
     if not path.is_dir():
         return path
     if full:

@@ -22,6 +22,7 @@ from typing import Any
 from ..config import ElmoConfig
 from ..corpus.corpus import Corpus
 from ..errors import ConfigError, ElmoError, FileError, FormatError
+from ..figures import draw_curve
 from ..files.files import whole_file, write_json
 from ..files.lock import locked
 from ..files.output import LOCK, check_output_folder, remove_ours
@@ -31,7 +32,6 @@ from ..model import Elmo
 from .card import write_card
 from .checkpoint import State, checkpoints, load_state, save_state
 from .config import PretrainConfig
-from .curve import draw_curve
 from .distributed import World, world
 from .evaluate import held_out_perplexity
 from .final import final_evaluation, num_final_targets, seconds_per_target

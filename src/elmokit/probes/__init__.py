@@ -14,9 +14,9 @@ from .homographs import read_homographs as read_homographs
 from .homographs import split_by_sentence as split_by_sentence
 from .homographs import trained_homograph_probe as trained_homograph_probe
 from .layers import splits_words as splits_words
-from .linear import LinearSettings as LinearSettings
 from .minimal_pairs import minimal_pairs_probe as minimal_pairs_probe
 from .minimal_pairs import read_minimal_pairs as read_minimal_pairs
+from .pos import LinearSettings as LinearSettings
 from .pos import PosResult as PosResult
 from .pos import pos_probe as pos_probe
 from .similarity import SimilarityResult as SimilarityResult
@@ -25,7 +25,7 @@ from .wic import read_wic as read_wic
 from .wic import wic_probe as wic_probe
 from .wsd import WsdResult as WsdResult
 from .wsd import first_sense_f1 as first_sense_f1
+from .wsd import read_semcor as read_semcor
+from .wsd import read_sense_index as read_sense_index
+from .wsd import read_sense_set as read_sense_set
 from .wsd import wsd_probe as wsd_probe
-from .wsd_data import read_semcor as read_semcor
-from .wsd_data import read_sense_index as read_sense_index
-from .wsd_data import read_sense_set as read_sense_set

@@ -24,8 +24,7 @@ from ..errors import FormatError, InputError, quoted
 from ..files.files import read_lines
 from ..model import Elmo
 from ..pooling import normalise
-from .layers import Vectors, layer_names
-from .occurrences import read_marked, word_vectors
+from .layers import Vectors, layer_names, read_marked, word_vectors
 from .tables import format_table, percent
 
 ALL = "all"
@@ -125,8 +124,8 @@ class SplitResult:
 
     def __str__(self) -> str:
         rows = [
-            [name, percent(share), percent(self.balanced[name])]
-            for name, share in self.accuracy.items()
+            [name, percent(value), percent(self.balanced[name])]
+            for name, value in self.accuracy.items()
         ]
         num_words = len(next(iter(self.by_word.values())))
         skipped = f"; {len(self.skipped)} words with one sense skipped" if self.skipped else ""

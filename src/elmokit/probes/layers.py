@@ -1,13 +1,15 @@
-"""The frozen layers of many sentences, computed once, and the names of their rows."""
+"""The frozen layers of sentences and of marked words, computed once, and the layers' names."""
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigError, InputError
+from ..errors import ConfigError, FormatError, InputError
 from ..model import Elmo
+from ..text.marked import split_marked
 
 Layers16: TypeAlias = NDArray[np.float16]
 Vectors: TypeAlias = NDArray[np.float32]
@@ -91,3 +93,58 @@ def spread(items: Sequence[T], number: int | None) -> Sequence[T]:
     if number < 1:
         raise ConfigError(f"max_sentences={number}: expected 1 or more")
     return [items[i * len(items) // number] for i in range(number)]
+
+
+class Span(Protocol):
+    """A stretch of a text: `text[start:end]`."""
+
+    @property
+    def text(self) -> str:
+        """The text."""
+
+    @property
+    def start(self) -> int:
+        """Its first character."""
+
+    @property
+    def end(self) -> int:
+        """The character after its last."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedWord:
+    """A word of a text: `text[start:end]`."""
+
+    text: str
+    start: int
+    end: int
+
+
+def read_marked(sentence: str, where: str) -> MarkedWord:
+    """The sentence without its brackets, and the word that was inside them."""
+    unmarked = split_marked(sentence)
+    if unmarked is None or unmarked[1] == unmarked[2]:
+        raise FormatError(
+            f"{where}: expected exactly one word in brackets, as in: the river [bank]"
+        )
+    return MarkedWord(*unmarked)
+
+
+def word_vectors(elmo: Elmo, words: Sequence[Span]) -> list[Vectors]:
+    """The vectors of each word on each layer and on their average, (L + 1, D).
+
+    The vector of a word is the mean of the tokens that overlap it, however the model's tokenizer
+    splits.
+    """
+    sentences, positions = [], []
+    for word in words:
+        (tokens,) = elmo.tokenize_with_offsets(word.text)
+        overlapping = [i for i, t in enumerate(tokens) if t.start < word.end and t.end > word.start]
+        if not overlapping:
+            raise InputError(
+                f"{word.text!r:.80}: no token is at {word.text[word.start : word.end]!r}"
+            )
+        sentences.append([token.text for token in tokens])
+        positions.append(overlapping)
+    layers = stream_layers(elmo, sentences)
+    return [with_average(v[:, p].mean(axis=1)) for v, p in zip(layers, positions, strict=True)]

@@ -58,14 +58,14 @@ class MinimalPairResult:
 
     def __str__(self) -> str:
         rows = [
-            [name, f"{self.num_pairs[name]:,}", *(percent(shares[c]) for c in COLUMNS)]
-            for name, shares in self.by_phenomenon.items()
+            [name, f"{self.num_pairs[name]:,}", *(percent(found[c]) for c in COLUMNS)]
+            for name, found in self.by_phenomenon.items()
         ]
-        share = self.num_unknown / self.num_pairs[ALL]
+        unknown = self.num_unknown / self.num_pairs[ALL]
         return (
             f"{format_table(['phenomenon', 'pairs', *COLUMNS], rows)}\n"
-            f"share of pairs whose acceptable sentence is likelier; {share:.1%} of the pairs have "
-            "a word outside of the vocabulary"
+            f"share of pairs whose acceptable sentence is likelier; {unknown:.1%} of the pairs "
+            "have a word outside of the vocabulary"
         )
 
 

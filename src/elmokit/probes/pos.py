@@ -1,4 +1,9 @@
-"""Part-of-speech tags read off each frozen layer by a linear classifier (paper, table 6)."""
+"""Part-of-speech tags read off each frozen layer by a linear classifier (paper, table 6).
+
+The classifier is a multinomial logistic regression on the vectors of one layer, on the average of
+the layers or on a learned mix of them. Batches are cut from half-precision rows, so that only one
+batch is ever in full precision.
+"""
 
 import logging
 from collections import Counter, defaultdict
@@ -9,18 +14,70 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from ..errors import InputError
+from ..config import Config, within
+from ..errors import ConfigError, InputError
 from ..model import Elmo
+from ..nn import ScalarMix
 from ..tasks.parts.conll import TaggedSentence
 from ..vectors.static_vectors import StaticVectors
 from .layers import spread, token_layers
-from .linear import Features, LinearSettings, predict, train_linear
 from .tables import format_table, percent
 
 log = logging.getLogger(__name__)
 
 BASELINE, STATIC, AVERAGE, MIX = "most frequent tag", "static vectors", "average", "mix"
+ROWS_AT_ONCE = 4096
+"""Rows in one step where nothing is learned."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinearSettings(Config):
+    """How a linear probe is trained: Adam from zero weights, its rate falling to zero.
+
+    Attributes:
+        epochs: Passes over the training rows.
+        batch_size: Rows in a step.
+        learning_rate: Rate of the first step.
+        weight_decay: Pull of the weights to zero, as in AdamW.
+        seed: Of the order of the rows.
+    """
+
+    epochs: int = 20
+    batch_size: int = 256
+    learning_rate: float = 0.03
+    weight_decay: float = 0.01
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        within(self, 1, 1 << 40, "epochs", "batch_size")
+        within(self, 0, 1 << 40, "seed")
+        if not self.learning_rate > 0:
+            raise ConfigError(f"learning_rate={self.learning_rate}: expected a positive number")
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The vectors of N tokens in K layers, (K, N, D); with `average`, the mean of the layers."""
+
+    layers: Tensor
+    average: bool = False
+
+    def __len__(self) -> int:
+        return self.layers.shape[1]
+
+    def rows(self, which: Tensor | slice) -> Tensor:
+        """Some of the tokens in full precision, (K, B, D); K is 1 for the average."""
+        picked = self.layers[:, which].float()
+        return picked.mean(dim=0, keepdim=True) if self.average else picked
+
+    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """All tokens in their order, a block at a time, each with its slice."""
+        for start in range(0, len(self), ROWS_AT_ONCE):
+            where = slice(start, start + ROWS_AT_ONCE)
+            yield where, self.rows(where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +120,7 @@ class PosResult:
 
     def __str__(self) -> str:
         weights = " ".join(f"{weight:.2f}" for weight in self.mix_weights)
-        rows = [(name, percent(share)) for name, share in self.accuracy.items()]
+        rows = [(name, percent(value)) for name, value in self.accuracy.items()]
         lines = [
             format_table(["layer", "accuracy"], rows),
             f"weights of the mix: {weights}",
@@ -144,8 +201,8 @@ def most_frequent_tag_accuracy(
 class _Task:
     """The labels to learn and to find, and how."""
 
-    train: torch.Tensor
-    dev: torch.Tensor
+    train: Tensor
+    dev: Tensor
     num_tags: int
     settings: LinearSettings
 
@@ -169,13 +226,13 @@ def _views(
     yield MIX, [Features(layers) for layers in found]
 
 
-def _labels(sentences: Sequence[TaggedSentence], tags: Sequence[str]) -> torch.Tensor:
+def _labels(sentences: Sequence[TaggedSentence], tags: Sequence[str]) -> Tensor:
     """The number of each token's tag; -1, which is never predicted, for other tags."""
     numbers = {tag: i for i, tag in enumerate(tags)}
     return torch.tensor([numbers.get(tag, -1) for s in sentences for tag in s.tags])
 
 
-def _static_rows(sentences: Sequence[TaggedSentence], static: StaticVectors) -> torch.Tensor:
+def _static_rows(sentences: Sequence[TaggedSentence], static: StaticVectors) -> Tensor:
     """The static vector of each token, (1, N, D)."""
     return torch.from_numpy(static.vectors(_words(sentences)).astype(np.float16)[None])
 
@@ -198,3 +255,71 @@ def _most_frequent(tags: Counter[str]) -> str:
 def _check(sentences: Sequence[TaggedSentence], kind: str) -> None:
     if not any(sentence.tokens for sentence in sentences):
         raise InputError(f"the {kind} data have no tagged words: there is nothing to probe")
+
+
+class LinearProbe(nn.Module):
+    """Scores of the tags, (B, tags), from layers (K, B, D): standardise, mix if K > 1, project."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, mean: Tensor, scale: Tensor, num_tags: int) -> None:
+        super().__init__()
+        num_layers, _, dim = mean.shape
+        self.register_buffer("mean", mean)
+        self.register_buffer("scale", scale)
+        self.mix = ScalarMix(num_layers) if num_layers > 1 else None
+        self.linear = nn.Linear(dim, num_tags)
+        # The loss of one layer is convex: zeros are as good a start as any, and nothing is random.
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, layers: Tensor) -> Tensor:
+        x = (layers - self.mean) * self.scale
+        mixed = x[0] if self.mix is None else self.mix(x)
+        scores: Tensor = self.linear(mixed)
+        return scores
+
+
+def train_linear(
+    features: Features, labels: Tensor, num_tags: int, settings: LinearSettings
+) -> LinearProbe:
+    """A probe that was trained to give each row its label."""
+    probe = LinearProbe(*_moments(features), num_tags)
+    weight = probe.linear.weight
+    free = [p for p in probe.parameters() if p is not weight]
+    groups: list[dict[str, Any]] = [
+        {"params": [weight], "weight_decay": settings.weight_decay},
+        {"params": free, "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate)
+    num_steps = settings.epochs * -(-len(features) // settings.batch_size)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / num_steps)
+    generator = torch.Generator().manual_seed(settings.seed)
+    for _ in range(settings.epochs):
+        order = torch.randperm(len(features), generator=generator)
+        for rows in torch.split(order, settings.batch_size):
+            optimizer.zero_grad(set_to_none=True)
+            F.cross_entropy(probe(features.rows(rows)), labels[rows]).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+    return probe
+
+
+@torch.inference_mode()
+def predict(probe: LinearProbe, features: Features) -> Tensor:
+    """The best tag of each row, (N,)."""
+    return torch.cat([probe(rows).argmax(dim=1) for _, rows in features.blocks()])
+
+
+def _moments(features: Features) -> tuple[Tensor, Tensor]:
+    """Mean, and one over the deviation, of each value of each layer, both (K, 1, D)."""
+    total = square = torch.zeros((), dtype=torch.float64)
+    for _, rows in features.blocks():
+        total = total + rows.double().sum(dim=1, keepdim=True)
+        square = square + rows.double().square().sum(dim=1, keepdim=True)
+    mean = total / len(features)
+    variance = (square / len(features) - mean.square()).clamp(min=0)
+    # A value that never changes says nothing; dividing by its deviation would only blow it up.
+    scale = torch.where(variance > 1e-10, variance.clamp(min=1e-10).rsqrt(), 0)
+    return mean.float(), scale.float()

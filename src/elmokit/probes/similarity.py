@@ -1,5 +1,6 @@
 """How well the cosine of pooled sentence vectors agrees with people's scores, layer by layer."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -12,6 +13,7 @@ from ..errors import InputError
 from ..model import Elmo
 from ..pooling import Pooling, normalise, poolers
 from ..tasks.parts.lines import ScoredPair
+from ..tasks.parts.metrics import correlations
 from .layers import layer_names, stream_layers, with_average
 from .tables import format_table
 
@@ -65,6 +67,7 @@ def similarity_probe(
         pooling: How a sentence becomes a vector, as in `Elmo.encode`.
     """
     pools = poolers(pooling)
+    require_scipy()
     if len(pairs) < 2:
         raise InputError(f"{len(pairs)} pairs of sentences: a correlation takes two or more")
     for number, pair in enumerate(pairs, 1):
@@ -79,33 +82,31 @@ def similarity_probe(
     vectors = normalise(np.stack(pooled, axis=1))  # layer, sentence, value
     cosines = (vectors[:, 0::2] * vectors[:, 1::2]).sum(axis=-1).astype(np.float64)
     gold = np.array([pair.score for pair in pairs], np.float64)
-    names = layer_names(elmo.num_layers)
+    found = {
+        name: correlation(row, gold)
+        for name, row in zip(layer_names(elmo.num_layers), cosines, strict=True)
+    }
     return SimilarityResult(
-        pearson={n: pearson(row, gold) for n, row in zip(names, cosines, strict=True)},
-        spearman={n: spearman(row, gold) for n, row in zip(names, cosines, strict=True)},
+        pearson={name: None if r is None else r["pearson"] for name, r in found.items()},
+        spearman={name: None if r is None else r["spearman"] for name, r in found.items()},
         pooling=(pooling,) if isinstance(pooling, str) else tuple(pooling),
         num_pairs=len(pairs),
     )
 
 
-def pearson(a: Scores, b: Scores) -> float | None:
-    """The linear correlation of two series; None if one of them never changes."""
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
+def require_scipy() -> None:
+    """Fail without SciPy before anything is embedded."""
+    correlations([0, 1], [0, 1])
+
+
+def correlation(cosines: Scores, gold: Scores) -> dict[str, float] | None:
+    """`pearson` and `spearman` of two series; None if one of them never changes."""
+    if np.ptp(cosines) == 0 or np.ptp(gold) == 0:
         return None
-    x, y = (v - v.mean() for v in (a, b))
-    return float((x @ y) / np.sqrt((x @ x) * (y @ y)))
-
-
-def spearman(a: Scores, b: Scores) -> float | None:
-    """The correlation of the ranks; equal values share the mean of theirs."""
-    return pearson(_ranks(a), _ranks(b))
-
-
-def _ranks(values: Scores) -> Scores:
-    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = counts.cumsum()
-    shared: Scores = ends - (counts - 1) / 2
-    return shared[group]
+    with warnings.catch_warnings():
+        # SciPy warns of values that are nearly equal, as the cosines of layer 0 can be.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return correlations(gold.tolist(), cosines.tolist())
 
 
 def _shown(value: float | None) -> str:

@@ -23,9 +23,9 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def percent(share: float) -> str:
-    """A share as the field writes it: 0.6537 is `65.4`."""
-    return f"{100 * share:.1f}"
+def percent(fraction: float) -> str:
+    """A fraction as the field writes it: 0.6537 is `65.4`."""
+    return f"{100 * fraction:.1f}"
 
 
 def _gap(cell: str, width: int) -> str:

@@ -16,8 +16,7 @@ from ..errors import FormatError, InputError, quoted
 from ..files.files import read_lines
 from ..model import Elmo
 from ..pooling import normalise
-from .layers import layer_names
-from .occurrences import MarkedWord, read_marked, word_vectors
+from .layers import MarkedWord, layer_names, read_marked, word_vectors
 from .tables import format_table, percent
 
 HEADER = ("word", "sentence1", "sentence2", "same")
@@ -70,9 +69,9 @@ class WicResult:
 
     def __str__(self) -> str:
         rows = [
-            [name, percent(share), percent(self.train_accuracy[name]),
+            [name, percent(value), percent(self.train_accuracy[name]),
              f"{self.threshold[name]:.3f}"]
-            for name, share in self.accuracy.items()
+            for name, value in self.accuracy.items()
         ]  # fmt: skip
         rows.append(["majority", percent(self.majority), "", ""])
         return (
@@ -117,14 +116,14 @@ def wic_probe(elmo: Elmo, train: Sequence[WordPair], dev: Sequence[WordPair]) ->
     cosines = [dict(zip(names, _cosines(elmo, pairs), strict=True)) for pairs in (train, dev)]
     answers = [np.array([pair.is_same for pair in pairs]) for pairs in (train, dev)]
     threshold = {name: best_threshold(cosines[0][name], answers[0]) for name in names}
-    shares = [
+    accuracies = [
         {name: float(((row[name] >= threshold[name]) == gold).mean()) for name in names}
         for row, gold in zip(cosines, answers, strict=True)
     ]
     usual = answers[0].mean() >= 0.5
     return WicResult(
-        accuracy=shares[1],
-        train_accuracy=shares[0],
+        accuracy=accuracies[1],
+        train_accuracy=accuracies[0],
         threshold=threshold,
         majority=float((answers[1] == usual).mean()),
         num_train=len(train),

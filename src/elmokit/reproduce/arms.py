@@ -11,12 +11,15 @@ from typing import Any
 
 from ..errors import ConfigError, FileError
 from ..files.files import read_json
+from ..model import Elmo
 from ..tasks.config import ElmoPlacement, Place, TaskConfig, TrainerConfig
+from ..tasks.parts.bilm import FrozenLayers
 from ..tasks.registry import find_task
 from ..tasks.runs.files import holds_run
-from ..tasks.runs.train import train_task
+from ..tasks.runs.train import STATIC_BYTES, train_task
+from ..vectors.static_vectors import StaticVectors, read_static_vectors
 from .layout import DATA_SETS, STATIC, data_set, find_one, task_data
-from .setup import Setup
+from .plan import Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ INPUT, BOTH, OUTPUT = Arm("input", "input"), Arm("both", "both"), Arm("output", 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run to be made: an arm of a task, at some share of its training data."""
+    """A run to be made: an arm of a task, on some fraction of its training data."""
 
     task: str
     """The name of its data (see `layout.py`)."""
@@ -61,9 +64,12 @@ class Outcome:
     """A run that is finished. All scores are percentages."""
 
     job: Job
-    folder: Path
     summary: dict[str, Any]
-    card: dict[str, Any]
+    """What `train_task` returned."""
+    task_json: dict[str, Any]
+    """What the run says about its data and settings."""
+    static: Path | None
+    """The file of static vectors that it read."""
 
     @property
     def metric(self) -> str:
@@ -88,7 +94,7 @@ class Outcome:
     @property
     def num_examples(self) -> int:
         """Training examples that were used."""
-        return int(self.card["train"]["examples"])
+        return int(self.task_json["train"]["examples"])
 
     @property
     def mixes(self) -> list[dict[str, Any]]:
@@ -107,21 +113,21 @@ class Outcome:
             "deviation": self.deviation,
             "scores": {str(s["seed"]): score for s, score in zip(seeds, self.scores, strict=True)},
             "seeds": seeds,
-            "train": self.card["train"],
-            "dev": self.card["dev"],
-            "static": self.card["static"],
-            "config": self.card["config"],
+            "train": self.task_json["train"],
+            "dev": self.task_json["dev"],
+            "static": None if self.static is None else str(self.static),
+            "config": self.task_json["config"],
         }
 
 
-def plan_job(setup: Setup, task: str, arm: Arm, share: float = 1.0) -> Job:
+def plan_job(setup: Setup, task: str, arm: Arm, fraction: float = 1.0) -> Job:
     """The run of an arm, with the settings of the plan.
 
     Args:
         setup: The experiment.
         task: Name of its data.
         arm: What it compares.
-        share: Share of the training data, of those that the plan leaves.
+        fraction: Of the training data that the plan leaves.
     """
     found = data_set(task)
     config = find_task(found.task).config_class().override(*found.settings)
@@ -129,28 +135,28 @@ def plan_job(setup: Setup, task: str, arm: Arm, share: float = 1.0) -> Job:
     if config.elmo.place == "none":
         raise ConfigError("elmo.place=none: the baseline is run in any case; choose another place")
     elmo = arm.elmo(config.elmo)
-    name = "-".join([task, *_elmo_name(elmo), *([f"share-{share:g}"] if share < 1 else [])])
+    name = "-".join([task, *_elmo_name(elmo), *([f"share-{fraction:g}"] if fraction < 1 else [])])
     # Text without tokens is to be split alike in all arms, also in that without a biLM.
-    tokenizer = config.tokenizer or setup.bilm.tokenizer
-    train = share_of(config.train, share)
+    tokenizer = config.tokenizer or setup.tokenizer
+    train = on_fraction(config.train, fraction)
     return Job(task, arm, replace(config, elmo=elmo, train=train, tokenizer=tokenizer), name)
 
 
-def share_of(train: TrainerConfig, share: float) -> TrainerConfig:
-    """The training on a share of the data: 1/√share times as many epochs, and as much patience.
+def on_fraction(train: TrainerConfig, fraction: float) -> TrainerConfig:
+    """The training on a fraction of the data: 1/√fraction times as many epochs, as much patience.
 
     With the same number of epochs, a model of few data would make too few steps to learn anything
     (a tagger finds its first entity after about a hundred), and be stopped before.
     """
     longer = {
-        name: round(getattr(train, name) * share**-0.5)
+        name: round(getattr(train, name) * fraction**-0.5)
         for name in ("epochs", "patience", "halve_after")
     }
-    return replace(train, fraction=share * train.fraction, **longer)
+    return replace(train, fraction=fraction * train.fraction, **longer)
 
 
 def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
-    """Train all runs, or what is left of them."""
+    """Train all runs, or what is left of them; they share what they load and compute."""
     has_static = any(data_set(job.task).has_static for job in jobs)
     static = find_one(setup.data, STATIC) if has_static else None
     data = {job.task: task_data(setup.data, job.task) for job in jobs}
@@ -160,6 +166,7 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
                 f"{setup.runs / job.name} already holds a run; use it with --resume, replace it "
                 "with --force, or choose another folder"
             )
+    shared = _Shared(setup.elmo, static)
     outcomes: dict[Job, Outcome] = {}
     for number, job in enumerate(jobs, 1):
         if setup.on_run is not None:
@@ -168,18 +175,46 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
         summary = train_task(
             found.task,
             *data[job.task],
-            None if job.config.elmo.place == "none" else setup.model,
+            setup.elmo if job.config.elmo.place != "none" else None,
             folder,
             job.config,
             seeds=setup.plan.seeds,
-            static=static if found.has_static else None,
+            static=shared.static if found.has_static else None,
+            layers=shared.layers(job),
             resume=not setup.force,
             force=setup.force,
-            device=setup.bilm.device,
+            device=str(setup.elmo.device),
             on_row=setup.on_row,
         )
-        outcomes[job] = Outcome(job, folder, summary, read_json(folder / "task.json"))
+        own_static = static if found.has_static else None
+        outcomes[job] = Outcome(job, summary, read_json(folder / "task.json"), own_static)
     return outcomes
+
+
+class _Shared:
+    """What the runs of an experiment read: the biLM, its layers and static vectors, each once.
+
+    Layers are kept while consecutive runs read the same: those of one task, of one kind.
+    """
+
+    def __init__(self, elmo: Elmo, static: Path | None) -> None:
+        self.elmo = elmo
+        self.static: StaticVectors | Path | None = static
+        # Of a large file, each run reads the words of its own data.
+        if static is not None and static.stat().st_size <= STATIC_BYTES:
+            self.static = read_static_vectors(static)
+        self._kept: tuple[tuple[str, str, int], FrozenLayers] | None = None
+
+    def layers(self, job: Job) -> FrozenLayers | None:
+        """The layers that a run reads; None for one without a frozen biLM."""
+        if job.config.elmo.place == "none" or job.config.elmo.finetune:
+            return None
+        kind, megabytes = job.config.elmo.layers, job.config.train.cache_mb
+        key = (job.task, kind, megabytes)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = None  # two are never in memory together
+            self._kept = key, FrozenLayers(self.elmo, kind, max_bytes=megabytes << 20)
+        return self._kept[1]
 
 
 def choose_tasks(setup: Setup, default: Sequence[str]) -> tuple[list[str], list[str]]:

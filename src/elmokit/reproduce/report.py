@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from ..files.files import whole_file, write_json
 from ..tasks.config import TaskConfig
 from .arms import Outcome
 from .paper import OTHER, error_reduction
-from .plan import file_name
-from .setup import Setup
+from .plan import Setup
 
 NONE = "–"
 
@@ -40,17 +39,18 @@ class Report:
         table: What was found, beside the paper's figures.
         notes: What the table has to be read with.
         sizes: What it was done with: lines of the statement of size.
-        facts: Everything, as JSON holds it.
+        record: Everything, as JSON holds it.
         pictures: Names of files in OUT.
+        left_out: A line for each task that was left out, and why.
     """
 
     title: str
     table: Table
     notes: Sequence[str]
     sizes: Sequence[str]
-    facts: dict[str, Any]
+    record: dict[str, Any]
     pictures: Sequence[str] = ()
-    left_out: Sequence[str] = field(default=())
+    left_out: Sequence[str] = ()
 
     def markdown(self, setup: Setup) -> str:
         """The report as Markdown."""
@@ -69,7 +69,7 @@ class Report:
 
 def write_report(setup: Setup, report: Report) -> Path:
     """Write `NAME.md` and `NAME.json`; returns the first."""
-    path = setup.out / f"{file_name(setup.name, setup.plan)}.md"
+    path = setup.out / f"{setup.plan.file_name(setup.name)}.md"
     with whole_file(path) as temporary:
         temporary.write_text(report.markdown(setup), encoding="utf-8")
     versions = {
@@ -78,18 +78,18 @@ def write_report(setup: Setup, report: Report) -> Path:
         "python": platform.python_version(),
         "machine": platform.machine(),
     }
-    facts = {
+    record = {
         "experiment": setup.name,
         "title": report.title,
-        **setup.facts(),
-        **report.facts,
+        **setup.to_dict(),
+        **report.record,
         "sizes": list(report.sizes),
         "left_out": list(report.left_out),
         "pictures": list(report.pictures),
         "versions": versions,
     }
     with whole_file(path.with_suffix(".json")) as temporary:
-        write_json(temporary, facts)
+        write_json(temporary, record)
     return path
 
 
@@ -117,31 +117,35 @@ def gains(before: float, after: float) -> tuple[str, str]:
 
 
 def run_sizes(setup: Setup, outcomes: Iterable[Outcome]) -> list[str]:
-    """The statement of size of task runs: a line a task and one of what they share."""
+    """The statement of size of task runs: one line per task, then what they share."""
     firsts: dict[str, Outcome] = {}
     for outcome in outcomes:
         firsts.setdefault(outcome.job.task, outcome)
-    lines = []
-    for task, outcome in firsts.items():
-        train, card = outcome.job.config.train, outcome.card
-        share = f", a share of {train.fraction:g}" if train.fraction < 1 else ""
-        epochs = "1 epoch" if train.epochs == 1 else f"{train.epochs} epochs"
-        patience = f" (patience {train.patience})" if train.patience else ""
-        lines.append(
-            f"{task}: {outcome.num_examples:,} training examples ({_place(setup, card, 'train')}"
-            f"{share}), {card['dev']['examples']:,} to score ({_place(setup, card, 'dev')}); "
-            f"at most {epochs}{patience}, batches of {train.batch_size}, "
-            f"{train.optimizer} with a learning rate of {train.lr:g}; {_own(outcome.job.config)}"
-        )
+    lines = [f"{task}: {_size(setup, outcome)}" for task, outcome in firsts.items()]
     first = next(iter(firsts.values()))
     numbers = ", ".join(str(seed["seed"]) for seed in first.summary["seeds"])
     is_one = len(first.summary["seeds"]) == 1
     meaning = "" if is_one else "; mean ± standard deviation of their best epochs"
     lines.append(f"seed{'' if is_one else 's'} {numbers}{meaning}")
-    static = {o.card["static"] and Path(o.card["static"]).name for o in firsts.values()}
-    names = sorted(name or "none, learned word vectors instead" for name in static)
+    learned = "none, learned word vectors instead"
+    names = sorted({learned if o.static is None else o.static.name for o in firsts.values()})
     lines.append(f"static vectors of all arms: {'; '.join(names)}")
     return lines
+
+
+def _size(setup: Setup, outcome: Outcome) -> str:
+    """The data, the training and the sizes of a task's runs."""
+    train, sides = outcome.job.config.train, outcome.task_json
+    names = {side: Path(sides[side]["path"]).relative_to(setup.data) for side in ("train", "dev")}
+    fraction = f", a share of {train.fraction:g}" if train.fraction < 1 else ""
+    epochs = "1 epoch" if train.epochs == 1 else f"{train.epochs} epochs"
+    patience = f" (patience {train.patience})" if train.patience else ""
+    return (
+        f"{outcome.num_examples:,} training examples ({names['train']}{fraction}), "
+        f"{sides['dev']['examples']:,} to score ({names['dev']}); "
+        f"at most {epochs}{patience}, batches of {train.batch_size}, "
+        f"{train.optimizer} with a learning rate of {train.lr:g}; {_own(outcome.job.config)}"
+    )
 
 
 def _own(config: TaskConfig) -> str:
@@ -163,7 +167,3 @@ def italic(text: str) -> str:
 
 def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _place(setup: Setup, card: dict[str, Any], part: str) -> str:
-    return str(Path(card[part]["path"]).relative_to(setup.data))

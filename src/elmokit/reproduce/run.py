@@ -2,24 +2,26 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ..errors import ConfigError, FileError, quoted
+from ..figures import require_matplotlib
 from ..files.files import json_field, list_folder, read_json
 from ..files.output import check_output_folder, is_nothing
-from .comparisons import compare_layers, table1, table2, table3
-from .figure1 import figure1
-from .figure2 import figure2
-from .plan import Plan, file_name
-from .plots import require_plots
+from ..model import Elmo
+from ..tasks.parts.bilm import load_bilm
+from .comparisons import compare_layers, figure1, figure2, table1, table2, table3
+from .plan import OnRow, OnRun, Plan, Setup
 from .probes import table5, table6
 from .report import Report, write_report
-from .setup import Bilm, OnRow, OnRun, Setup
 
 RUNS = frozenset({"seeds", "epochs", "settings"})
 TASKS = RUNS | {"fraction", "tasks"}
-OTHER_DATA = ("wnut17", "klue", "nsmc", "3i4k", "korquad")
-"""The same comparison as `ner` and `sst5` on data that the paper does not have."""
+COMPARED = {"ner": "ner", "sst5": "sentiment"} | {
+    name: name for name in ("wnut17", "klue", "nsmc", "3i4k", "korquad")
+}
+"""Experiments that compare the layers on one data set, the last ones on data of our own choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +39,16 @@ class Experiment:
     is_picture: bool = False
 
 
-def _compare(name: str) -> Callable[[Setup], Report]:
-    return lambda setup: compare_layers(setup, name)
-
-
 EXPERIMENTS = {
     "table1": Experiment(table1, TASKS),
     "table2": Experiment(table2, TASKS),
     "table3": Experiment(table3, TASKS),
     "table5": Experiment(table5, frozenset({"max_sentences"})),
     "table6": Experiment(table6, frozenset({"max_sentences", "language"})),
-    "ner": Experiment(_compare("ner"), RUNS | {"fraction"}),
-    "sst5": Experiment(_compare("sentiment"), RUNS | {"fraction"}),
-    **{name: Experiment(_compare(name), RUNS | {"fraction"}) for name in OTHER_DATA},
+    **{
+        name: Experiment(partial(compare_layers, task=task), RUNS | {"fraction"})
+        for name, task in COMPARED.items()
+    },
     "figure1": Experiment(figure1, TASKS | {"fractions"}, is_picture=True),
     "figure2": Experiment(figure2, TASKS, is_picture=True),
 }
@@ -58,7 +57,7 @@ EXPERIMENTS = {
 def reproduce(
     name: str,
     data: str | Path,
-    model: str | Path,
+    model: str | Path | Elmo,
     out: str | Path,
     plan: Plan | None = None,
     *,
@@ -74,7 +73,8 @@ def reproduce(
         name: `table1`, `table2`, `table3`, `table5`, `table6`, `ner`, `sst5`, `figure1`, `figure2`;
             `wnut17`, `klue`, `nsmc`, `3i4k` and `korquad` as `ner` and `sst5` on other data.
         data: Folder of data sets (see `layout.py`).
-        model: The biLM, in any published format.
+        model: The biLM: its name or path, in any published format, or as `Elmo.from_pretrained`
+            has loaded it.
         out: Folder for everything that is written; task runs go to `out/runs`.
         plan: The size; by default the paper's design with three seeds on all data.
         resume: Use what `out` has already, and continue what is not finished there.
@@ -86,27 +86,39 @@ def reproduce(
     plan = plan or Plan()
     experiment = _experiment(name, plan)
     folder = _output(out, resume=resume, force=force)
-    result = folder / f"{file_name(name, plan)}.json"
+    result = folder / f"{plan.file_name(name)}.json"
     if result.is_file() and not (resume or force):
         raise FileError(f"{result} exists already; use --resume, or replace it with --force")
     if result.is_file():
         _check_tasks(result, plan)
-    source = Path(data).expanduser()
-    if not source.is_dir():
-        raise FileError(f"{source}: no such folder; expected one of data sets (--data)")
+    data = Path(data).expanduser()
+    if not data.is_dir():
+        raise FileError(f"{data}: no such folder; expected one of data sets (--data)")
+    model, elmo = _find_bilm(model, device)
     setup = Setup(
         name=name,
-        data=source.resolve(),
-        model=str(model),
+        data=data.resolve(),
+        model=model,
+        elmo=elmo,
         out=folder,
         plan=plan,
-        bilm=Bilm.of(str(model), device),
         resume=resume,
         force=force,
         on_run=on_run,
         on_row=on_row,
     )
     return write_report(setup, experiment.run(setup))
+
+
+def _find_bilm(model: str | Path | Elmo, device: str | None) -> tuple[str, Elmo]:
+    """Where the biLM is, which a report has to say, and the biLM."""
+    if not isinstance(model, Elmo):
+        return str(model), load_bilm(model, device=device)
+    if model.source is None:
+        raise ConfigError(
+            "the biLM was not loaded by Elmo.from_pretrained; expected one that has a name or path"
+        )
+    return model.source, model
 
 
 def _output(out: str | Path, *, resume: bool, force: bool) -> Path:
@@ -155,9 +167,9 @@ def _experiment(name: str, plan: Plan) -> Experiment:
     if name not in EXPERIMENTS:
         raise ConfigError(f"experiment {quoted(name)}: expected one of {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
-    for option in sorted(plan.changed() - experiment.reads):
+    for option in sorted(set(plan.changed()) - experiment.reads):
         known = ", ".join(sorted(experiment.reads))
         raise ConfigError(f"{name} does not read {option}; it reads {known}")
     if experiment.is_picture:
-        require_plots()
+        require_matplotlib()
     return experiment

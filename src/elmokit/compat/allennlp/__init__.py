@@ -11,10 +11,10 @@ docs/compat.md.
 """
 
 from .bilm import ElmoBiLm as _ElmoBiLm  # noqa: F401
+from .bilm import ElmoCharacterEncoder as _ElmoCharacterEncoder  # noqa: F401
 from .bilm import remove_sentence_boundaries as remove_sentence_boundaries
 from .elmo import Elmo as Elmo
-from .embedder import ElmoEmbedder as ElmoEmbedder
+from .elmo import ElmoEmbedder as ElmoEmbedder
+from .elmo import ScalarMix as ScalarMix
 from .ids import ELMoTokenCharactersIndexer as ELMoTokenCharactersIndexer
 from .ids import batch_to_ids as batch_to_ids
-from .parts import ElmoCharacterEncoder as _ElmoCharacterEncoder  # noqa: F401
-from .scalar_mix import ScalarMix as ScalarMix

@@ -75,9 +75,9 @@ class CharacterBatch:
 
     Attributes:
         words: The distinct words, boundaries included, as a `SpelledIndexer` reads them.
-        index: For every token of every sentence in turn, its place in `words`.
+        index: For every token of every sentence in turn, its position in `words`.
         lengths: Tokens of each sentence, the two boundaries included.
-        mask: Which places of the tensor hold tokens or boundaries, (B, T + 2).
+        mask: Which positions of the tensor hold tokens or boundaries, (B, T + 2).
     """
 
     words: list[str]
@@ -105,14 +105,14 @@ class CharacterBatch:
                 f"character ids from {spelled.min()} to {spelled.max()}: expected "
                 f"0..{NUM_BYTE_CHARACTERS - 1}, as batch_to_ids makes them"
             )
-        places: dict[str, int] = {}
-        place = [places.setdefault(word, len(places)) for word in _as_words(spelled)]
+        rows: dict[str, int] = {}
+        row_of = [rows.setdefault(word, len(rows)) for word in _as_words(spelled)]
         lengths = counts + 2
         ends = np.cumsum(lengths)
         index = np.full(int(lengths.sum()), -1, dtype=np.int64)
-        index[ends - lengths], index[ends - 1] = place[:2]
-        index[index < 0] = place[2:]
-        return cls(list(places), index, lengths, np.arange(real.shape[1] + 2) < lengths[:, None])
+        index[ends - lengths], index[ends - 1] = row_of[:2]
+        index[index < 0] = row_of[2:]
+        return cls(list(rows), index, lengths, np.arange(real.shape[1] + 2) < lengths[:, None])
 
 
 class SpelledIndexer(TokenIndexer):
@@ -125,6 +125,6 @@ class SpelledIndexer(TokenIndexer):
 
 
 def _as_words(rows: NDArray[np.int64]) -> Iterator[str]:
-    """Each row of ids as a text: two bytes an id, each byte a Latin-1 character."""
+    """Each row of ids as a text: two bytes per id, each byte a Latin-1 character."""
     packed, width = rows.astype(np.uint16).tobytes().decode("latin-1"), 2 * rows.shape[1]
     return (packed[i : i + width] for i in range(0, len(packed), width))

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...builtin import builtin_folder
 from ...errors import ConfigError, FileError, InputError
+from ...figures import draw_layer_weights
 from ...files.lock import locked
 from ...files.output import LOCK, check_output_folder, remove_ours
 from ...model import Elmo, Execution
@@ -28,7 +29,6 @@ from ..parts.words import TokenReader, WordTable, word_table
 from ..registry import find_task
 from ..task import AnyTask, ConfigT, ExampleT, PredictionT, Task, new_model, warn_of_unknown_labels
 from . import files
-from .figure import draw_layer_weights
 from .seed import SeedResults, SeedRun
 from .trainer import Row, Trainer
 

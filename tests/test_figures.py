@@ -1,11 +1,11 @@
-"""The learning curve is a picture for any numbers that a run may log."""
+"""Pictures: the learning curve is drawn for any numbers that a run may log."""
 
 import math
 from pathlib import Path
 
 import pytest
 
-from elmokit.pretraining.curve import MAX_PERPLEXITY, draw_curve
+from elmokit.figures import MAX_PERPLEXITY, draw_curve
 
 pytest.importorskip("matplotlib", reason="needs elmokit[plot]")
 
@@ -54,7 +54,7 @@ def test_labels_are_short_and_the_axis_is_capped(
     values: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    monkeypatch.setattr("elmokit.pretraining.curve.save_axes", lambda axes, path: seen.append(axes))
+    monkeypatch.setattr("elmokit.figures.save_axes", lambda axes, path: seen.append(axes))
     draw_curve(rows(values), tmp_path / "curve.png", is_sampled=True)
     axes = seen[0]
     axes.figure.canvas.draw()

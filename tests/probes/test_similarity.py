@@ -1,6 +1,7 @@
 """Sentence similarity: correlations as scipy has them, and the layers that are compared."""
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from strategies import assert_refused
 
 from elmokit import Elmo
+from elmokit.errors import MissingExtra
 from elmokit.probes import similarity_probe
-from elmokit.probes.similarity import pearson, spearman
+from elmokit.probes.similarity import correlation
 from elmokit.tasks.parts.lines import ScoredPair
 
 TEXTS = ["a dog runs", "the cat sees a tree", "rain", "no one is here now", "a dog runs fast"]
@@ -44,10 +46,24 @@ def test_correlations_are_those_of_scipy(points: list[tuple[int, int]]) -> None:
     stats = pytest.importorskip("scipy.stats")
     a, b = (np.array(column, np.float64) for column in zip(*points, strict=True))
     if np.ptp(a) == 0 or np.ptp(b) == 0:
-        assert pearson(a, b) is None and spearman(a, b) is None
+        assert correlation(a, b) is None
     else:
-        assert pearson(a, b) == pytest.approx(stats.pearsonr(a, b)[0], abs=1e-9)
-        assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b)[0], abs=1e-9)
+        found = correlation(a, b)
+        assert found is not None
+        assert found["pearson"] == pytest.approx(stats.pearsonr(a, b)[0], abs=1e-9)
+        assert found["spearman"] == pytest.approx(stats.spearmanr(a, b)[0], abs=1e-9)
+
+
+def test_values_that_are_nearly_equal_have_a_correlation_without_a_warning() -> None:
+    values = 1 + np.array([0, 1, 2]) * np.finfo(np.float64).eps
+    found = correlation(values, np.array([1.0, 2.0, 4.0]))
+    assert found is not None and found["spearman"] == pytest.approx(1)
+
+
+def test_missing_scipy_is_named(tiny: Elmo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(MissingExtra, match=r"scipy.*elmokit\[tasks\]"):
+        similarity_probe(tiny, pairs_scored_by(tiny, 1))
 
 
 def test_equal_scores_have_no_correlation(tiny: Elmo) -> None:

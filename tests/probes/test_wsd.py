@@ -12,8 +12,16 @@ from strategies import assert_refused
 
 from elmokit import Elmo
 from elmokit.probes import first_sense_f1, read_semcor, read_sense_index, read_sense_set, wsd_probe
-from elmokit.probes.wsd import _Candidates, _target_vectors, first_sense
-from elmokit.probes.wsd_data import SenseSentence, SenseSet, Target, entry_of, split_words
+from elmokit.probes.wsd import (
+    SenseSentence,
+    SenseSet,
+    Target,
+    _Candidates,
+    _target_vectors,
+    entry_of,
+    first_sense,
+    split_words,
+)
 
 RIVER, MONEY, THIRD = "bank%1:17:01::", "bank%1:14:00::", "bank%1:21:00::"
 SENSES = {

@@ -16,10 +16,10 @@ from elmokit.probes import (
     trained_homograph_probe,
 )
 from elmokit.probes.homographs import leave_one_out
-from elmokit.probes.occurrences import word_vectors
+from elmokit.probes.layers import word_vectors
 from elmokit.probes.tables import format_table
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "data"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "data"
 
 
 def occurrence(marked: str, sense: str, word: str = "bank") -> Occurrence:
@@ -49,9 +49,9 @@ def test_an_occurrence_does_not_vote_for_itself() -> None:
 @pytest.mark.parametrize("num_senses", [2, 3])
 def test_guessing_is_at_chance(num_senses: int) -> None:
     """Also for vectors that all point the same way, as those of one word do."""
-    chance = np.random.default_rng(1)
+    generator = np.random.default_rng(1)
     labels = np.repeat(np.arange(num_senses), 8)
-    noise = chance.normal(3, 1, (300, len(labels), 64)).astype(np.float32)
+    noise = generator.normal(3, 1, (300, len(labels), 64)).astype(np.float32)
     points = [leave_one_out(vectors, labels).mean() for vectors in noise]
     assert abs(np.mean(points) - 1 / num_senses) < 0.03
 
