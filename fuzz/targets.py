@@ -11,9 +11,9 @@ import torch
 from matplotlib.figure import Figure
 
 from elmokit import Corpus, Elmo, ElmoConfig, PrepareConfig, load_task, prepare, train_task
-from elmokit.cli.describe import describe
+from elmokit.cli.info import describe
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
-from elmokit.files.files import read_lines
+from elmokit.files.read import read_lines
 from elmokit.formats.save import write_checkpoint
 from elmokit.formats.tensor_bundle import read_bundle, write_bundle
 from elmokit.pretraining.config import DataConfig, PretrainConfig, SoftmaxConfig, TrainConfig
@@ -23,7 +23,7 @@ from elmokit.pretraining.status import run_status
 from elmokit.tasks.registry import find_task
 from elmokit.text.reader import Reader
 from elmokit.text.vocab import Vocab
-from elmokit.vectors.static_vectors import read_static_vectors
+from elmokit.vectors.static import read_static_vectors
 
 from .experiments import TAGS, make_data_sets, run_experiment
 
@@ -228,12 +228,12 @@ _COREF = "#begin document (d); part 0\nd\t0\t0\tShe\t(0)\nd\t0\t1\ther\t(0)\n#en
 _SNLI = '{"premise": "A man.", "hypothesis": "He", "label": "neutral"}\n'
 
 MODELS = {
-    "native": Target(_model("native"), _use_model),
+    "elmokit": Target(_model("elmokit"), _use_model),
     "official": Target(_model("official"), _use_model),
     "TF checkpoint": Target(_model("tf"), _use_model),
     "TF-Hub module": Target(_hub_module, _use_model),
     "ManyLangs": Target(_many_langs, _use_model),
-    "native.zip": Target(_zip("native"), _use_model),
+    "elmokit.zip": Target(_zip("elmokit"), _use_model),
     "official.zip": Target(_zip("official"), _use_model),
 }
 FOLDERS = {

@@ -12,14 +12,14 @@ import torch
 from tqdm.auto import tqdm
 
 from .errors import ConfigError, quoted
-from .files.files import is_there, read_lines
-from .files.output import output_path
+from .files.folders import output_path
+from .files.read import is_there, read_lines
 from .layers import Layers
 from .model import Elmo
 from .model.windows import windows
 from .pooling import Pooling, Vectors, poolers
 from .vectors import Entry, check_output
-from .vectors.blocks import Blocks, open_blocks
+from .vectors.work import Blocks, open_blocks
 
 log = logging.getLogger(__name__)
 

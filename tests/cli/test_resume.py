@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmokit.vectors.blocks import Blocks
+from elmokit.vectors.work import Blocks
 
 NUM_LINES, WINDOW_LINES = 600, 20
 
@@ -108,7 +108,7 @@ def test_failure_while_the_result_is_written(
     output = long_text.with_name("out.h5")
     arguments = ("embed", model, long_text, "-o", output)
     with monkeypatch.context() as patched:
-        patched.setattr("elmokit.vectors.blocks.write_vectors", _no_space)
+        patched.setattr("elmokit.vectors.work.write_vectors", _no_space)
         assert "No space left" in run(*arguments, code=1).stderr
     assert not output.exists()
     assert f"continued after {NUM_LINES} lines" in run(*arguments, "--resume", "-v").stderr

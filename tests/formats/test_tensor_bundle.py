@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from elmokit.errors import ConfigError, FileError, FormatError
-from elmokit.files.crc32c import masked_crc32c
-from elmokit.formats.sstable import read_table, write_table, write_varint
+from elmokit.formats.sstable import masked_crc32c, read_table, write_table, write_varint
 from elmokit.formats.tensor_bundle import list_bundle, read_bundle, write_bundle
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "tf-checkpoint"

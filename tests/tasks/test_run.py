@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from strategies import assert_refused, make_tiny
 from task_data import TRAIN, WORDS, bcn_config, ner_config, write_data
 
-from elmokit.files.tensor_file import load_tensors, save_tensors
+from elmokit.files.arrays import load_tensors, save_tensors
 from elmokit.tasks.checkpoint import read_state
 from elmokit.tasks.folder import load_words
 from elmokit.tasks.load import load_task

@@ -9,13 +9,24 @@ import typer
 
 from ..config import StateMode
 from ..errors import ConfigError, FileError
-from ..files.files import read_lines
-from ..files.output import output_path
+from ..files.folders import output_path
+from ..files.read import read_lines
 from ..vectors import check_output, write_jsonl
-from .inputs import check_text, load_model, parse_layers
-from .options import BatchSize, Device, Engine, Force, Model, NoProgress, Quiet, Tokenizer, Verbose
-from .report import reported, say, shows_bar
-from .sizes import in_bytes
+from .options import (
+    BatchSize,
+    Device,
+    Engine,
+    Force,
+    Model,
+    NoProgress,
+    Quiet,
+    Tokenizer,
+    Verbose,
+    check_text,
+    load_model,
+    parse_layers,
+)
+from .report import in_bytes, reported, say, shows_bar
 
 if TYPE_CHECKING:
     from ..model import Elmo

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ConfigError, FileError, FormatError, quoted
-from ..files.crc32c import masked_crc32c
-from ..files.files import check_readable, check_space, unreadable
-from .sstable import read_table, read_varint, write_table, write_varint
+from ..files.read import check_readable, unreadable
+from ..files.write import check_space
+from .sstable import masked_crc32c, read_table, read_varint, write_table, write_varint
 
 _DTYPES = {1: "float32", 2: "float64", 3: "int32", 9: "int64", 19: "float16"}
 _CODES = {name: code for code, name in _DTYPES.items()}

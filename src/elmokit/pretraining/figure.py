@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..files.files import whole_file
+from ..files.write import whole_file
 
 
 def new_axes(width: float, height: float) -> Any | None:

@@ -13,7 +13,7 @@ import torch
 from ..errors import InputError
 from ..model import Elmo
 from ..tasks.data.examples import TaggedSentence
-from ..vectors.static_vectors import StaticVectors
+from ..vectors.static import StaticVectors
 from .layers import spread, token_layers
 from .linear import Features, LinearSettings, predict, train_linear
 from .tables import format_table, percent

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from xml.parsers import expat
 
 from ..errors import FileError, FormatError, InputError, quoted
-from ..files.files import read_lines
+from ..files.read import read_lines
 
 Gold: TypeAlias = tuple[int, tuple[str, ...]]
 """The line of a key file, and the senses in it."""

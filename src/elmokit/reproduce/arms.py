@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, FileError
-from ..files.files import read_json
+from ..files.read import read_json
 from ..tasks.config import ElmoPlace, Place, TaskConfig, TrainConfig
 from ..tasks.folder import holds_run
 from ..tasks.registry import find_task

@@ -14,7 +14,7 @@ from ..probes import (
 from ..probes.wsd_data import SenseSentence, SenseSet
 from ..tasks.data import read_conllu
 from ..tasks.source import load_bilm
-from ..vectors.static_vectors import read_static_vectors
+from ..vectors.static import read_static_vectors
 from .layout import (
     POS_DATA,
     SEMCOR,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ConfigError, FileError, quoted
-from ..files.files import json_field, list_folder, read_json
-from ..files.output import check_output_folder, is_nothing
+from ..files.folders import check_output_folder, is_nothing
+from ..files.read import json_field, list_folder, read_json
 from .comparisons import compare_layers, table1, table2, table3
 from .figure1 import figure1
 from .figure2 import figure2

@@ -25,8 +25,9 @@ import torch
 from torch import nn
 
 from ..errors import FormatError, quoted
-from ..files.files import is_there, json_field, read_json, read_words, whole_file
-from ..files.tensor_file import load_tensors, open_tensors, save_tensors
+from ..files.arrays import load_tensors, open_tensors, save_tensors
+from ..files.read import is_there, json_field, read_json, read_words
+from ..files.write import whole_file
 from .words import WordTable
 
 VERSION = 1

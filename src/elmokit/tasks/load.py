@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..errors import ConfigError, FileError, FormatError, InputError
-from ..files.files import is_there
+from ..files.read import is_there
 from ..model.device import find_device
 from ..text.reader import Reader
 from .batch import TokenReader

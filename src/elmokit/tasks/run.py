@@ -16,9 +16,8 @@ import torch
 
 from ..builtin import builtin_folder
 from ..errors import ConfigError, FileError, InputError
-from ..files.files import whole_file, write_json
-from ..files.lock import locked
-from ..files.output import LOCK, check_output_folder, remove_ours
+from ..files.folders import LOCK, check_output_folder, locked, remove_ours
+from ..files.write import whole_file, write_json
 from ..model import Elmo, Execution
 from ..model.device import find_device
 from ..pretraining.interrupts import Interrupts, interrupts
@@ -312,7 +311,7 @@ def _data(path: Path, examples: list[Example]) -> dict[str, Any]:
 def _read_static(path: str | Path | None, words: set[str]) -> Any:
     if path is None:
         return None
-    from ..vectors.static_vectors import read_static_vectors
+    from ..vectors.static import read_static_vectors
 
     try:
         is_large = Path(path).stat().st_size > STATIC_BYTES

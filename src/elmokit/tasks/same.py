@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from ..files.files import json_field
+from ..files.read import json_field
 
 _FREE = frozenset({"config.train.checkpoint_minutes"})
 """Settings that may change, or be missing: they have no say in what is learned."""

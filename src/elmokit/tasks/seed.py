@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FileError, FormatError, quoted
-from ..files.files import is_there, json_field, read_json, read_words, whole_file, write_json
+from ..files.read import is_there, json_field, read_json, read_words
+from ..files.write import whole_file, write_json
 from ..model import Elmo
 from ..pretraining.interrupts import Interrupts
 from .checkpoint import read_row, read_state

@@ -12,7 +12,7 @@ from ..text.normalize import without_surrogates
 from .config import WordsConfig
 
 if TYPE_CHECKING:
-    from ..vectors.static_vectors import StaticVectors
+    from ..vectors.static import StaticVectors
 
 PADDING, UNKNOWN, NUM_SPECIAL = 0, 1, 2
 

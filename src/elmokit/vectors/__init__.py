@@ -4,7 +4,7 @@ A writer takes the lines of a text one after the other, so no file needs more me
 of its lines (HDF5 also keeps the text for its index, npz 0.4 kB a line for the archive's).
 """
 
-from .entry import Entry as Entry
+from .write import Entry as Entry
 from .write import check_output as check_output
 from .write import write_jsonl as write_jsonl
 from .write import write_vectors as write_vectors

@@ -12,7 +12,7 @@ from elmokit.probes import LinearSettings, PosResult, pos_probe
 from elmokit.probes.layers import spread, token_layers
 from elmokit.probes.pos import most_frequent_tag_accuracy
 from elmokit.tasks.data import TaggedSentence
-from elmokit.vectors.static_vectors import StaticVectors
+from elmokit.vectors.static import StaticVectors
 
 WORDS = {"dog": "N", "cat": "N", "tree": "N", "runs": "V", "sees": "V", "a": "D", "the": "D"}
 

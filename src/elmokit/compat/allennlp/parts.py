@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import ConfigError
-from ...files.files import read_json
-from ...formats.names import Rule
+from ...files.read import read_json
+from ...formats.checkpoint import Rule
 from ...nn import BiLm, BiLmState, TokenEncoder, TokenIds
 from ...nn.bilm import DirectionalLm
 from .ids import CharacterBatch, SpelledIndexer

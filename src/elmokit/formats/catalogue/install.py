@@ -12,30 +12,27 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ...errors import ConfigError, FileError, FormatError, quoted
-from ...files.files import (
-    check_readable,
-    is_there,
-    list_folder,
-    read_json,
-    whole_file,
-    write_errors,
-)
-from ...files.output import check_output_folder
-from ...files.replace import is_incomplete, whole_folder
+from ...files.folders import check_output_folder, is_incomplete, whole_folder
+from ...files.read import check_readable, is_there, list_folder, read_json
+from ...files.write import whole_file, write_errors
 from ..archive import unpack_model
-from .caches import (
+from .entries import (
     SOURCE,
+    ModelEntry,
+    ModelFile,
     cache_folder,
     check_recorded_hash,
+    close_names,
     copies,
     describe_source,
+    find_file,
+    find_model,
     is_complete,
     is_offline,
     lock,
     model_folder,
     module_copies,
 )
-from .entries import ModelEntry, ModelFile, close_names, find_file, find_model
 from .fetch import fetch, forget, hash_file, wrong_contents
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...errors import ConfigError, FormatError, InputError, quoted
-from ...files.files import read_lines
+from ...files.read import read_lines
 
 Lines: TypeAlias = list[tuple[int, str]]
 """The lines of a file, with their numbers."""

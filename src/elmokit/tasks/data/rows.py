@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ...errors import FormatError, InputError
-from ...files.files import read_lines
+from ...files.read import read_lines
 from ..tags import bio_fault, iob1_to_bio, is_iob1
 
 Line: TypeAlias = tuple[int, str]

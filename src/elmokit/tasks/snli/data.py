@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import FormatError, InputError
-from ...files.files import json_field
+from ...files.read import json_field
 from ..data.lines import Lines, filled_lines, json_lines, table_rows
 
 log = logging.getLogger(__name__)

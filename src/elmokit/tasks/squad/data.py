@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import FormatError, InputError
-from ...files.files import json_field, read_lines
+from ...files.read import json_field, read_lines
 from ...text.reader import Reader
 from ..data.held_out import one_side, share_of
 from .config import Rules, SquadConfig

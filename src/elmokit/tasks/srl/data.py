@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import FormatError, InputError
-from ...files.files import json_field
+from ...files.read import json_field
 from ..data.lines import json_lines
 from ..tags import bio_fault
 

@@ -14,9 +14,9 @@ from elmokit.corpus import prepare as preparing
 from elmokit.corpus.prepare import prepare
 from elmokit.errors import FormatError
 from elmokit.files.arrays import load_arrays, save_arrays
-from elmokit.files.work import open_work
+from elmokit.files.folders import open_work
 from elmokit.vectors import Entry
-from elmokit.vectors.blocks import open_blocks
+from elmokit.vectors.work import open_blocks
 
 LINES = [f"line {i}" for i in range(6)]
 CALLS = ["replace", "unlink", "rmdir", "mkdir", "rename"]

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from ..errors import ConfigError, FormatError, quoted
 from ..files.arrays import load_arrays, save_arrays
-from ..files.files import check_space, is_there, write_errors
-from ..files.work import Work, open_work
-from .entry import Entry
-from .write import BINARY, write_vectors
+from ..files.folders import Work, open_work
+from ..files.read import is_there
+from ..files.write import check_space, write_errors
+from .write import BINARY, Entry, write_vectors
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from strategies import assert_refused
 from elmokit.errors import FileError
 from elmokit.text.groups import grouped
 from elmokit.vectors import Entry, check_output, write_jsonl, write_vectors
-from elmokit.vectors import parquet as parquet_file
-from elmokit.vectors.blocks import open_blocks
+from elmokit.vectors import write as parquet_file
+from elmokit.vectors.work import open_blocks
 
 
 def entry(index: int, shape: tuple[int, ...], text: str = "a b") -> Entry:
