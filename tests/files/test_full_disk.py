@@ -60,15 +60,15 @@ import sys
 from pathlib import Path
 import numpy as np
 from elmokit.vectors import Entry
-from elmokit.vectors.work import open_blocks
+from elmokit.vectors.work import open_unfinished
 from elmokit.errors import FileError
 
 path, vectors = Path(sys.argv[1]), np.zeros((20, 64), np.float32)
 for number in (30, 35, 37, 60, 500):
     try:
-        with open_blocks(path) as blocks:
+        with open_unfinished(path, 2) as done:
             entries = (Entry(i, f"line {i}", ["a"] * 20, vectors) for i in range(number))
-            blocks.write_output(entries, 2)
+            done.write(entries)
     except FileError as e:
         assert f"{path} cannot be written: " in str(e)
         assert not list(path.parent.iterdir())

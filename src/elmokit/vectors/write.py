@@ -2,7 +2,7 @@
 
 import json
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -70,14 +70,19 @@ def check_output(path: Path, force: bool) -> None:
 
 def write_jsonl(file: IO[str], entries: Iterable[Entry], ndim: int = 2) -> None:
     """Write one JSON object per line; the numbers have the nine digits that float32 needs."""
+    file.writelines(json_lines(entries, ndim))
+
+
+def json_lines(entries: Iterable[Entry], ndim: int) -> Iterator[str]:
+    """The lines that `write_jsonl` writes."""
     for entry in entries:
         words = json.dumps(entry.text if ndim == 1 else entry.tokens, ensure_ascii=False)
         if ndim == 1:
             vector = _to_json(entry.vectors) if entry.tokens else "null"
-            file.write(f'{{"index": {entry.index}, "text": {words}, "vector": {vector}}}\n')
+            yield f'{{"index": {entry.index}, "text": {words}, "vector": {vector}}}\n'
         else:
             vectors = _to_json(entry.vectors)
-            file.write(f'{{"index": {entry.index}, "tokens": {words}, "vectors": {vectors}}}\n')
+            yield f'{{"index": {entry.index}, "tokens": {words}, "vectors": {vectors}}}\n'
 
 
 def _to_json(vectors: NDArray[np.float32]) -> str:
