@@ -22,6 +22,7 @@ from elmokit.files.folders import is_incomplete
 from elmokit.files.read import read_json
 from elmokit.formats.catalogue.entries import find_model
 from elmokit.formats.catalogue.install import fetch_address
+from elmokit.formats.registry import writable
 from elmokit.formats.save import write_checkpoint
 from elmokit.pretraining.logs import read_log
 from elmokit.pretraining.run import pretrain
@@ -39,7 +40,7 @@ from .targets import (
 from .web import publish
 
 VECTOR_FILES = ("out.npz", "out.h5", "out.jsonl", "out.parquet")
-FORMATS = ("elmokit", "official", "tf", "manylangs", "pair")
+FORMATS = (*(format.name for format in writable()), "pair")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import assert_refused, make_tiny
+from strategies import assert_refused, make_tiny, write_token_embeddings
 
 from elmokit import Elmo, ElmoError
 from elmokit.errors import ConfigError, FileError, MissingExtra
@@ -22,7 +22,7 @@ from elmokit.files.read import read_lines
 from elmokit.formats import archive as archives
 from elmokit.formats.elmokit_folder import ELMOKIT
 from elmokit.formats.load import read_checkpoint
-from elmokit.formats.official import OFFICIAL, write_token_embeddings
+from elmokit.formats.official import OFFICIAL
 from elmokit.formats.save import write_checkpoint
 
 FORMATS = ["elmokit", "official", "tf"]

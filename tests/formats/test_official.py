@@ -11,13 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import assert_refused, make_tiny, random_model, tiny_config
+from strategies import (
+    assert_refused,
+    make_tiny,
+    random_model,
+    tiny_config,
+    write_token_embeddings,
+)
 
 from elmokit import Elmo, ElmoError
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
 from elmokit.errors import ConfigError
 from elmokit.formats.load import read_checkpoint
-from elmokit.formats.official import write_token_embeddings
 from elmokit.formats.save import write_checkpoint
 from elmokit.text.vocab import Vocab
 

@@ -120,14 +120,10 @@ def remove_ours(folder: Path, names: Iterable[str]) -> None:
     """
     for pattern in names:
         for path in folder.glob(pattern):
-            _remove(path)
-
-
-def _remove(path: Path) -> None:
-    try:
-        remove(path)
-    except OSError as e:
-        raise FileError(f"{path} cannot be removed: {e.strerror or e}") from e
+            try:
+                remove(path)
+            except OSError as e:
+                raise FileError(f"{path} cannot be removed: {e.strerror or e}") from e
 
 
 @contextmanager
@@ -141,9 +137,9 @@ def whole_folder(path: Path, *, replace: bool = True, drop: Collection[str] = ()
         if path.exists() and not path.is_dir():
             raise FileError(f"{path}: a file is in the way of the folder to be written")
         # Inside of a folder that is there: beside it may be another disk, or one to read only.
-        place = path if path.is_dir() else path.parent
-        place.mkdir(parents=True, exist_ok=True)
-        name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=place)
+        parent = path if path.is_dir() else path.parent
+        parent.mkdir(parents=True, exist_ok=True)
+        name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=parent)
     temporary = Path(name)
     with write_errors(path, temporary):
         try:
@@ -213,7 +209,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _rest(folder: Path) -> Path | None:
-    """Where the files are that have yet to take their places; None if all have."""
+    """Where the files are that have yet to be moved; None if all have been."""
     if not is_incomplete(folder):
         return None
     try:

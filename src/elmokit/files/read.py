@@ -56,14 +56,12 @@ def check_no_device(path: Path) -> None:
     if str(path) == "-" or not is_there(path):
         return
     mode = path.stat().st_mode
-    is_text = not stat.S_ISCHR(mode) or path.samefile(os.devnull) or _is_terminal(path)
+    is_text = not stat.S_ISCHR(mode) or path.samefile(os.devnull)
+    if not is_text:
+        with path.open("rb", buffering=0) as file:
+            is_text = file.isatty()
     if stat.S_ISBLK(mode) or not is_text:
         raise FileError(f"{path} is a device; expected a text file")
-
-
-def _is_terminal(path: Path) -> bool:
-    with path.open("rb", buffering=0) as file:
-        return file.isatty()
 
 
 def unreadable(path: Path, e: Exception) -> FileError:
@@ -158,7 +156,7 @@ def read_blocks(source: Path | str, size: int, *, paragraphs: bool = False) -> I
     """The bytes of a text file in blocks of about `size`, each of whole lines.
 
     They end at the end of a paragraph, that is before an empty line, where that is wanted and there
-    is one. A line longer than a block is cut at a blank, or else between two characters.
+    is one. A line longer than a block is cut at a space, or else between two characters.
     """
     path = Path(source)
     num_read = 0
@@ -169,7 +167,7 @@ def read_blocks(source: Path | str, size: int, *, paragraphs: bool = False) -> I
             data = rest + data
             end = _last_break(data, paragraphs)
             if end == 0 and len(data) >= size:
-                end = _last_blank(data)
+                end = _last_space(data)
             if end:
                 yield data[:end]
             rest = data[end:]
@@ -194,8 +192,8 @@ def _last_break(data: bytes, paragraphs: bool) -> int:
     return data.rfind(b"\n") + 1
 
 
-def _last_blank(data: bytes) -> int:
-    """Where a line that is too long may be cut: after a blank, or else before a character."""
+def _last_space(data: bytes) -> int:
+    """Where a line that is too long may be cut: after a space, or else before a character."""
     end = data.rfind(b" ") + 1
     if end == 0:
         end = len(data)

@@ -62,7 +62,7 @@ def read_official(
     for folder in {options.parent, weights.parent}:
         check_whole(folder)
     config = config_from_options(read_json(options), str(options))
-    words = _read_vocab(vocab) if vocab else None
+    words = Vocab.read(read_words(vocab), str(vocab)) if vocab else None
     table: dict[str, Tensor] = {}
     for name, file_of_words in (
         ("cached token embeddings", token_embeddings),
@@ -138,12 +138,6 @@ def check_alone(folder: Path, weights: str | None) -> None:
             raise FileError(f"{folder} holds another model, {path.name}; choose another folder")
 
 
-def write_token_embeddings(path: Path, vectors: np.ndarray) -> None:
-    """Write a cached token-embedding file: one row of `vectors` per word of its vocabulary."""
-    with new_hdf5(path) as (file, _):
-        file["embedding"] = np.ascontiguousarray(vectors, dtype=np.float32)
-
-
 def add_softmax(
     checkpoint: Checkpoint,
     source: Mapping[str, h5py.Dataset | np.ndarray],
@@ -160,10 +154,6 @@ def add_softmax(
 def write_vocab(path: Path, vocab: Vocab) -> None:
     """Write one word per line."""
     path.write_text("".join(f"{word}\n" for word in vocab), encoding="utf-8", newline="\n")
-
-
-def _read_vocab(path: Path) -> Vocab:
-    return Vocab.read(read_words(path), str(path))
 
 
 def _read_token_table(

@@ -71,12 +71,12 @@ def write_table(items: Mapping[bytes, bytes]) -> bytes:
 
 
 def read_varint(data: bytes, at: int, where: str) -> tuple[int, int]:
-    """The unsigned 64-bit varint at `at`, and the place after it."""
+    """The unsigned 64-bit varint at `at`, and the offset after it."""
     value = 0
-    for place, byte in enumerate(data[at : at + 10]):
-        value |= (byte & 0x7F) << 7 * place
+    for i, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * i
         if byte < 0x80 and value < 1 << 64:
-            return value, at + place + 1
+            return value, at + i + 1
     raise FormatError(f"{where}: a number at byte {at} is cut off or too large; {_DAMAGED}")
 
 
@@ -159,7 +159,8 @@ def _encode_block(entries: Iterable[tuple[bytes, bytes]], restart_interval: int)
         if number % restart_interval == 0:
             restarts.append(len(block))
             previous = b""
-        shared = _common_prefix(previous, key)
+        differ = (i for i, (one, other) in enumerate(zip(previous, key)) if one != other)
+        shared = next(differ, min(len(previous), len(key)))
         block += write_varint(shared) + write_varint(len(key) - shared) + write_varint(len(value))
         block += key[shared:] + value
         previous = key
@@ -172,13 +173,6 @@ def _append_block(table: bytearray, block: bytes) -> bytes:
     handle = write_varint(len(table)) + write_varint(len(block))
     table += block + _TRAILER.pack(0, masked_crc32c(block + b"\0"))
     return handle
-
-
-def _common_prefix(left: bytes, right: bytes) -> int:
-    for place, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            return place
-    return min(len(left), len(right))
 
 
 _POLYNOMIAL = 0x82F63B78  # reflected: bit 31 holds the coefficient of x^0

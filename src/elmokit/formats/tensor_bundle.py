@@ -62,11 +62,6 @@ def read_bundle(prefix: Path, wanted: Callable[[str], bool] = all) -> dict[str, 
     return {entry.name: _read_tensor(entry) for entry in chosen}
 
 
-def list_bundle(prefix: Path) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of all tensors, whatever their dtype, from the index file alone."""
-    return {entry.name: entry.shape for entry in _read_index(prefix)}
-
-
 def write_bundle(prefix: Path, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write the tensors as a checkpoint of one shard that TensorFlow can load.
 

@@ -24,7 +24,7 @@ _PREFIX = "variables/variables"
 """Where a module has its checkpoint."""
 
 _UNSEEN = (
-    "activation relu, clipping at 3, skip connections and at most 50 bytes a word, "
+    "activation relu, clipping at 3, skip connections and at most 50 bytes per word, "
     "as in the paper's model"
 )
 _WEIGHTS, _SCALING = "aggregation/weights", "aggregation/scaling"

@@ -30,7 +30,7 @@ class StaticVectors:
 
     Attributes:
         words: Row of each word, in the order of the rows.
-        matrix: One vector a row, (N, D).
+        matrix: One vector per row, (N, D).
         lowercase: Whether a word that is not there is looked up in lower case.
     """
 
@@ -192,7 +192,7 @@ def _text_rows(
             continue
         word, _, values = line.partition(b" ")
         if line.count(b" ") != dim:
-            # A word with a blank in it (GloVe 840B has some), or columns parted by tabs.
+            # A word with a space in it (GloVe 840B has some), or columns separated by tabs.
             fields = line.rsplit(None, dim)
             if len(fields) != dim + 1:
                 found = len(line.split()) - 1

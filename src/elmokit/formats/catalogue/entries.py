@@ -26,6 +26,7 @@ from ...errors import ConfigError, FileError, FormatError, quoted
 from ...files.folders import is_incomplete, locked
 from ...files.read import is_there, read_json
 from ...files.write import whole_file, write_errors, write_json
+from ..archive import is_archive
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class ModelFile:
     @property
     def is_archive(self) -> bool:
         """Whether the file holds the model's files."""
-        return self.name.endswith((".zip", ".tar.gz", ".tgz", ".tar.bz2"))
+        return is_archive(Path(self.name))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
