@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmokit.files.files import read_json
+from elmokit.files.read import read_json
 from elmokit.tasks.parts.tags import spans
 from elmokit.tasks.runs.load import TrainedTask, load_task
 from elmokit.tasks.squad.task import f1

@@ -20,7 +20,7 @@ LENGTHS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 def sentences(path: Path, num_tokens: int) -> Iterator[list[str]]:
     """Sentences of about 25 tokens with `num_tokens` in all; the text repeats if it must."""
-    from elmokit.files.files import read_lines
+    from elmokit.files.read import read_lines
     from elmokit.text.tokenize import load_tokenizer, words
 
     tokenizer = load_tokenizer("regex")

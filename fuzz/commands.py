@@ -18,10 +18,11 @@ import elmokit.model.windows as windows
 from elmokit import Corpus, Elmo, PrepareConfig, download_model, load_task, prepare, train_task
 from elmokit.cli.evaluate import evaluate_cli
 from elmokit.compat.allennlp import ElmoEmbedder
-from elmokit.files.files import read_json
-from elmokit.files.replace import is_incomplete
+from elmokit.files.folders import is_incomplete
+from elmokit.files.read import read_json
 from elmokit.formats.catalogue.entries import find_model
 from elmokit.formats.catalogue.install import fetch_address
+from elmokit.formats.registry import writable
 from elmokit.formats.save import write_checkpoint
 from elmokit.pretraining.logs import read_log
 from elmokit.pretraining.run import pretrain
@@ -39,7 +40,7 @@ from .targets import (
 from .web import publish
 
 VECTOR_FILES = ("out.npz", "out.h5", "out.jsonl", "out.parquet")
-FORMATS = ("native", "official", "tf", "manylangs", "pair")
+FORMATS = (*(format.name for format in writable()), "pair")
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,11 +466,11 @@ COMMANDS: dict[str, Command] = {
         lambda f: (f / "out.h5").stat().st_size,
     ),
     "evaluate --scores": Command(
-        _model_and_text("native"), _scores, _unless("scores.jsonl", _scores),
+        _model_and_text("elmokit"), _scores, _unless("scores.jsonl", _scores),
         _contents("scores.jsonl"),
     ),
     "evaluate --scores --force": Command(
-        _model_and_text("native", "scores.jsonl"), partial(_scores, force=True),
+        _model_and_text("elmokit", "scores.jsonl"), partial(_scores, force=True),
         partial(_scores, force=True), _contents("scores.jsonl"),
     ),
     "save_pretrained": Command(lambda f: None, _save, _save, lambda f: _vectors(f / "model")),

@@ -11,9 +11,10 @@ import torch
 from matplotlib.figure import Figure
 
 from elmokit import Corpus, Elmo, ElmoConfig, PrepareConfig, load_task, prepare, train_task
-from elmokit.cli.describe import describe
+from elmokit.cli.info import describe
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
-from elmokit.files.files import read_lines
+from elmokit.files.read import read_lines
+from elmokit.formats.registry import FORMATS
 from elmokit.formats.save import write_checkpoint
 from elmokit.formats.tensor_bundle import read_bundle, write_bundle
 from elmokit.pretraining.config import DataConfig, PretrainConfig, SoftmaxConfig, TrainConfig
@@ -23,7 +24,7 @@ from elmokit.pretraining.status import run_status
 from elmokit.tasks.registry import find_task
 from elmokit.text.reader import Reader
 from elmokit.text.vocab import Vocab
-from elmokit.vectors.static_vectors import read_static_vectors
+from elmokit.vectors.static import read_static_vectors
 
 from .experiments import TAGS, make_data_sets, run_experiment
 
@@ -227,15 +228,12 @@ _SRL = '{"words": ["She", "came"], "frames": [{"pred": 1, "tags": ["B-ARG0", "B-
 _COREF = "#begin document (d); part 0\nd\t0\t0\tShe\t(0)\nd\t0\t1\ther\t(0)\n#end document\n"
 _SNLI = '{"premise": "A man.", "hypothesis": "He", "label": "neutral"}\n'
 
+_MAKERS = {"tf-hub": _hub_module, "manylangs": _many_langs}
 MODELS = {
-    "native": Target(_model("native"), _use_model),
-    "official": Target(_model("official"), _use_model),
-    "TF checkpoint": Target(_model("tf"), _use_model),
-    "TF-Hub module": Target(_hub_module, _use_model),
-    "ManyLangs": Target(_many_langs, _use_model),
-    "native.zip": Target(_zip("native"), _use_model),
-    "official.zip": Target(_zip("official"), _use_model),
+    format.label: Target(_MAKERS.get(format.name, _model(format.name)), _use_model)
+    for format in FORMATS
 }
+MODELS |= {f"{name}.zip": Target(_zip(name), _use_model) for name in ("elmokit", "official")}
 FOLDERS = {
     "corpus": Target(make_corpus, _use_corpus),
     "pre-training run": Target(_make_run, _use_run),

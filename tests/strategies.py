@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import h5py
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -155,3 +157,9 @@ def wild_tokens() -> st.SearchStrategy[str]:
     odd = ["", " ", "\t\n", "\u3000", "\ud800", "a\udfffb", "👩‍👩‍👧‍👦", "🇰🇷", "\0", "e\u0301" * 5]
     long = st.sampled_from(["x", "한", "🙂", "e\u0301"]).map(lambda c: c * 10_000)
     return st.one_of(anything, st.sampled_from(odd), long)
+
+
+def write_token_embeddings(path: Path, vectors: np.ndarray) -> None:
+    """Write a cached token-embedding file, as bilm-tf does: one row per word of its vocabulary."""
+    with h5py.File(path, "w") as file:
+        file["embedding"] = np.ascontiguousarray(vectors, dtype=np.float32)

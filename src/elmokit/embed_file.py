@@ -12,14 +12,14 @@ import torch
 from tqdm.auto import tqdm
 
 from .errors import ConfigError, quoted
-from .files.files import is_there, read_lines
-from .files.output import output_path
+from .files.folders import output_path
+from .files.read import is_there, read_lines
 from .layers import Layers
 from .model import Elmo
 from .model.windows import windows
 from .pooling import Pooling, Vectors, poolers
 from .vectors import Entry, check_output
-from .vectors.blocks import Blocks, open_blocks
+from .vectors.work import open_unfinished
 
 log = logging.getLogger(__name__)
 
@@ -39,15 +39,15 @@ def embed_file(
     resume: bool = False,
     show_progress_bar: bool = False,
 ) -> int:
-    """Embed a text of one sentence a line; returns the number of lines.
+    """Embed a text of one sentence per line; returns the number of lines.
 
     Args:
         elmo: The model.
         source: A text file, plain, .gz or .xz; `-` is standard input.
         output: The file to write: .h5 (as AllenNLP wrote it), .npz, .parquet or .jsonl. It is
-            there when it is complete; until then finished blocks are kept in OUTPUT.partial.
+            there when it is complete; until then the finished part is kept in OUTPUT.partial.
         layers: As in `Elmo.embed`.
-        level: One vector a token, or one a line. A blank line has an empty entry.
+        level: One vector per token, or one per line. A blank line has an empty entry.
         pooling: How the vectors of a line become one.
         batch_size: Sentences that run together, at most.
         force: Replace `output` if it exists.
@@ -63,11 +63,16 @@ def embed_file(
     )
     embed([])  # checks the options before anything is written
     total, lines = count_lines(source), read_lines(source)
-    with open_blocks(output) as blocks:
-        blocks.begin(_settings(elmo, layers, level, pooling), lines, resume)
-        with progress_bar(total, show_progress_bar, initial=blocks.num_lines) as bar:
-            windows = _counted(embed(lines, start=blocks.num_lines), bar)
-            return blocks.write_output(_kept(elmo, windows, blocks, bar), num_axes(layers, level))
+    with open_unfinished(output, num_axes(layers, level)) as done:
+        done.begin(_settings(elmo, layers, level, pooling), lines, resume)
+        with progress_bar(total, show_progress_bar, initial=done.num_lines) as bar:
+            windows = _counted(embed(lines, start=done.num_lines), bar)
+            if elmo.config.state == "carry":  # cannot be continued, so nothing is kept
+                return done.write(chain.from_iterable(windows))
+            for window in windows:
+                done.add(window)
+            bar.set_description(f"writing {output.name}")
+            return done.finish()
 
 
 def embed_windows(
@@ -118,21 +123,6 @@ def count_lines(source: str | Path) -> int | None:
 def progress_bar(total: int | None, show: bool, initial: int = 0) -> "tqdm[None]":
     """A bar of lines on standard error."""
     return tqdm(total=total, initial=initial, unit=" lines", disable=not show)
-
-
-def _kept(
-    elmo: Elmo, windows: Iterator[list[Entry]], blocks: Blocks, bar: "tqdm[None]"
-) -> Iterator[Entry]:
-    """All entries, read back after the last was kept.
-
-    A run that carries state cannot be continued, so its entries are not kept but come as they are.
-    """
-    if elmo.config.state == "carry":
-        return chain.from_iterable(windows)
-    for window in windows:
-        blocks.add(window)
-    bar.set_description(f"writing {blocks.output.name}")
-    return blocks.entries()
 
 
 def _counted(windows: Iterator[list[Entry]], bar: "tqdm[None]") -> Iterator[list[Entry]]:

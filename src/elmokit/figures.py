@@ -11,7 +11,7 @@ from statistics import mean, pstdev
 from typing import Any, NamedTuple
 
 from .errors import MissingExtra
-from .files.files import whole_file
+from .files.write import whole_file
 
 ORANGE, BLUE, GREY, INK = "#c60", "#06c", "#888", "#222"
 LARGE, MEDIUM, SMALL = 17, 14, 12

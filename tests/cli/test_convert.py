@@ -34,9 +34,9 @@ def assert_same_model(a: Path, b: Path) -> None:
 def test_there_and_back_is_bit_equal(
     run: Any, fixtures: Path, tmp_path: Path, name: str, to: str
 ) -> None:
-    result = run("convert", fixtures / name, tmp_path / "native")
-    assert result.stdout.splitlines()[1] == f"wrote: elmokit folder, float32, at {tmp_path}/native"
-    run("convert", tmp_path / "native", tmp_path / "back", "--to", to)
+    result = run("convert", fixtures / name, tmp_path / "elmokit")
+    assert result.stdout.splitlines()[1] == f"wrote: elmokit folder, float32, at {tmp_path}/elmokit"
+    run("convert", tmp_path / "elmokit", tmp_path / "back", "--to", to)
     assert_same_model(tmp_path / "back", fixtures / name)
 
 
@@ -69,7 +69,7 @@ def test_float16_halves_the_file(run: Any, model: Path, tmp_path: Path) -> None:
     for name, tensor in expected.tensors.items():
         assert got.tensors[name].equal(tensor.half().float()), name
     assert (
-        "native"
+        "elmokit"
         in run("convert", model, tmp_path / "x", "--to", "tf", "--dtype", "float16", code=1).stderr
     )
     assert (

@@ -12,7 +12,7 @@ from typer.testing import Result
 import elmokit
 from elmokit.cli import report
 from elmokit.cli.settings import apply_file
-from elmokit.files.files import MAX_JSON_BYTES
+from elmokit.files.read import MAX_JSON_BYTES
 
 
 def assert_one_line(result: Result, *mentions: str) -> None:
@@ -140,7 +140,7 @@ def test_unforeseen_errors_are_one_line_too(
     def fail(source: str) -> None:
         raise error
 
-    monkeypatch.setattr("elmokit.cli.describe.describe", fail)
+    monkeypatch.setattr("elmokit.cli.info.describe", fail)
     assert_one_line(run("info", model, code=1), mention)
 
 

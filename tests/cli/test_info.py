@@ -9,7 +9,7 @@ import pytest
 import torch
 from strategies import make_tiny, tiny_config
 
-from elmokit.cli.sizes import in_bytes, in_short
+from elmokit.cli.report import in_bytes, in_short
 from elmokit.text.vocab import Vocab
 
 

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmokit.vectors.blocks import Blocks
+from elmokit.vectors.work import Blocks
 
 NUM_LINES, WINDOW_LINES = 600, 20
 
@@ -86,6 +86,40 @@ def test_killed_run_continues_to_the_same_bits(
     assert_same_file(output, output.with_name("whole.h5"))
 
 
+KILLED_IN_LINES = """
+import os, signal, sys
+from elmokit.model import windows
+windows.WINDOW_SENTENCES, moment = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+fsync, calls = os.fsync, []
+def deadly(file):
+    calls.append(file)
+    if len(calls) == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+    fsync(file)
+os.fsync = deadly
+from elmokit.cli import main
+main()
+"""
+"""`elmokit`, which dies when it has written some lines, or noted that it has."""
+
+
+@pytest.mark.parametrize(("moment", "num_groups"), [(7, 3), (8, 4)])
+def test_killed_run_of_json_lines_continues_to_the_same_bytes(
+    run: Any, model: Path, long_text: Path, moment: int, num_groups: int
+) -> None:
+    output, partial = long_text.with_name("out.jsonl"), long_text.with_name("out.jsonl.partial")
+    arguments = ["embed", str(model), str(long_text), "-o", str(output)]
+    program = [sys.executable, "-c", KILLED_IN_LINES, str(WINDOW_LINES), str(moment)]
+    assert subprocess.run([*program, *arguments]).returncode == -signal.SIGKILL
+    assert not output.exists()
+    continued = run(*arguments, "--resume", "-v").stderr
+    assert f"continued after {num_groups * WINDOW_LINES} lines" in continued
+    assert not partial.exists()
+    run(*arguments[:-1], output.with_name("whole.jsonl"))
+    assert output.read_bytes() == output.with_name("whole.jsonl").read_bytes()
+    assert output.read_text(encoding="utf-8") == run(*arguments[:-2]).stdout
+
+
 @pytest.mark.parametrize("num_blocks", [0, 1, 29])
 def test_interrupted_run_continues(
     run: Any, model: Path, long_text: Path, monkeypatch: pytest.MonkeyPatch, num_blocks: int
@@ -108,7 +142,7 @@ def test_failure_while_the_result_is_written(
     output = long_text.with_name("out.h5")
     arguments = ("embed", model, long_text, "-o", output)
     with monkeypatch.context() as patched:
-        patched.setattr("elmokit.vectors.blocks.write_vectors", _no_space)
+        patched.setattr("elmokit.vectors.work.write_vectors", _no_space)
         assert "No space left" in run(*arguments, code=1).stderr
     assert not output.exists()
     assert f"continued after {NUM_LINES} lines" in run(*arguments, "--resume", "-v").stderr

@@ -14,7 +14,7 @@ from elmokit.corpus import Corpus
 from elmokit.corpus.config import PrepareConfig
 from elmokit.corpus.inputs import find_files, text_blocks
 from elmokit.corpus.prepare import prepare
-from elmokit.files.files import read_blocks
+from elmokit.files.read import read_blocks
 
 TEXT = b"one two three four five\n" * 10
 LINES = PrepareConfig(sentences="lines", valid_fraction=0)

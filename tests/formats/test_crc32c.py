@@ -3,7 +3,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from elmokit.files.crc32c import crc32c, masked_crc32c
+from elmokit.formats.sstable import crc32c, masked_crc32c
 
 
 def bytewise_crc32c(data: bytes) -> int:

@@ -16,15 +16,15 @@ from strategies import assert_refused, make_tiny, tiny_config
 
 from elmokit import Elmo
 from elmokit.errors import FileError
-from elmokit.files import files
-from elmokit.files.files import check_no_device, read_json, read_lines, read_words
+from elmokit.files import read as files
+from elmokit.files.read import check_no_device, read_json, read_lines, read_words
 from elmokit.formats import archive as archives
 from elmokit.formats.load import read_checkpoint
 from elmokit.formats.save import write_checkpoint
 from elmokit.text.vocab import Vocab
 
 NAMES = {
-    "native": ["config.json", "model.safetensors", "vocab.txt"],
+    "elmokit": ["config.json", "model.safetensors", "vocab.txt"],
     "official": ["options.json", "weights.hdf5", "vocab.txt", "softmax_weights.hdf5"],
     "tf": ["options.json", "model.ckpt.index", "model.ckpt.data-00000-of-00001", "vocab.txt"],
 }
@@ -83,7 +83,7 @@ def test_file_that_may_not_be_read_is_not_called_missing_or_damaged(
 def test_folder_that_may_not_be_read_is_not_called_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved(tmp_path / "m", "native")
+    saved(tmp_path / "m", "elmokit")
 
     def refuse(self: Path) -> None:
         raise PermissionError(13, "Permission denied", str(self))
@@ -130,7 +130,7 @@ def test_devices_are_no_text(tmp_path: Path) -> None:
 
 
 def test_deep_or_long_json_is_refused(tmp_path: Path) -> None:
-    folder = saved(tmp_path / "m", "native")
+    folder = saved(tmp_path / "m", "elmokit")
     for text in ("[" * 10**6, "9" * 10**5, '{"format_version": ' + "9" * 4000 + "}",
                  json.dumps({"format_version": "x" * 10**5})):  # fmt: skip
         (folder / "config.json").write_text(text)

@@ -14,17 +14,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import assert_refused, make_tiny
+from strategies import assert_refused, make_tiny, write_token_embeddings
 
 from elmokit import Elmo, ElmoError
 from elmokit.errors import ConfigError, FileError, MissingExtra
-from elmokit.files.files import read_lines
+from elmokit.files.read import read_lines
 from elmokit.formats import archive as archives
+from elmokit.formats.elmokit_folder import ELMOKIT
 from elmokit.formats.load import read_checkpoint
-from elmokit.formats.official import write_token_embeddings
-from elmokit.formats.save import lost_in, write_checkpoint
+from elmokit.formats.official import OFFICIAL
+from elmokit.formats.save import write_checkpoint
 
-FORMATS = ["native", "official", "tf"]
+FORMATS = ["elmokit", "official", "tf"]
 SENTENCE = [["The", "cat", "한글"]]
 
 
@@ -227,7 +228,7 @@ def test_folder_of_nothing_is_refused_with_what_was_expected(tmp_path: Path) -> 
 
 
 def test_configuration_without_weights_is_refused(folders: dict, tmp_path: Path) -> None:
-    shutil.copy(folders["native"] / "config.json", tmp_path)
+    shutil.copy(folders["elmokit"] / "config.json", tmp_path)
     assert_refused(lambda: Elmo.from_pretrained(tmp_path), str(tmp_path), "no model.safetensors")
     assert_refused(lambda: Elmo.from_pretrained(tmp_path / "config.json"), "no model.safetensors")
 
@@ -235,8 +236,8 @@ def test_configuration_without_weights_is_refused(folders: dict, tmp_path: Path)
 def test_path_under_the_home_folder_is_found(
     folders: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(folders["native"].parent))
-    Elmo.from_pretrained("~/native")
+    monkeypatch.setenv("HOME", str(folders["elmokit"].parent))
+    Elmo.from_pretrained("~/elmokit")
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
@@ -307,7 +308,7 @@ def test_hub_name_without_its_package_says_what_to_install(
 def test_local_folder_wins_over_the_hub(
     folders: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(folders["native"], tmp_path / "someone" / "elmo")
+    shutil.copytree(folders["elmokit"], tmp_path / "someone" / "elmo")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     Elmo.from_pretrained("someone/elmo")
@@ -344,10 +345,10 @@ def test_what_is_there_is_replaced_by_force_alone(tmp_path: Path, format: str) -
 
 def test_name_of_an_hdf5_file_means_an_official_pair(tmp_path: Path) -> None:
     checkpoint = make_tiny().to_checkpoint()
-    assert write_checkpoint(checkpoint, tmp_path / "a" / "w.hdf5") == (tmp_path / "a", "official")
+    assert write_checkpoint(checkpoint, tmp_path / "a" / "w.hdf5") == (tmp_path / "a", OFFICIAL)
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["options.json", "w.hdf5"]
     with pytest.raises(ConfigError, match=r"\.hdf5"):
-        write_checkpoint(checkpoint, tmp_path / "b" / "w.hdf5", "native")
+        write_checkpoint(checkpoint, tmp_path / "b" / "w.hdf5", "elmokit")
     with pytest.raises(ConfigError, match="format='onnx'"):
         write_checkpoint(checkpoint, tmp_path / "b", "onnx")  # type: ignore[arg-type]
     assert not (tmp_path / "b").exists()
@@ -355,7 +356,7 @@ def test_name_of_an_hdf5_file_means_an_official_pair(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("format", "writer"),
-    [("native", "elmokit.formats.native.write_json"),
+    [("elmokit", "elmokit.formats.elmokit_folder.write_json"),
      ("official", "elmokit.formats.official.write_json"),
      ("tf", "elmokit.formats.tf_checkpoint.write_json"), ("official", "h5py.File"),
      ("tf", "elmokit.formats.tf_checkpoint.write_bundle")],
@@ -381,7 +382,7 @@ def test_interruption_half_way_leaves_nothing(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmokit.formats.native.write_json", interrupt)
+    monkeypatch.setattr("elmokit.formats.elmokit_folder.write_json", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_checkpoint(make_tiny().to_checkpoint(), tmp_path / "model")
     assert not list(tmp_path.iterdir())
@@ -391,8 +392,8 @@ def test_what_a_format_loses_is_said() -> None:
     elmo = make_tiny()
     elmo.warm_up(["some text"])
     checkpoint = elmo.to_checkpoint()
-    assert lost_in(checkpoint, "native") == []
-    assert lost_in(checkpoint, "official") == ["the mixes (default)", "the warm state"]
+    assert ELMOKIT.lost(checkpoint) == []
+    assert OFFICIAL.lost(checkpoint) == ["the mixes (default)", "the warm state"]
 
 
 def test_notes_are_logged_once(

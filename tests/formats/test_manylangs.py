@@ -77,8 +77,8 @@ def test_model_goes_there_and_back_bit_for_bit(tmp_path: Path, kind: str) -> Non
     start = make(kind).to_checkpoint()
     write_checkpoint(start, tmp_path / "there", "manylangs")
     there = read_checkpoint(tmp_path / "there")
-    write_checkpoint(there, tmp_path / "native")
-    back = read_checkpoint(tmp_path / "native")
+    write_checkpoint(there, tmp_path / "elmokit")
+    back = read_checkpoint(tmp_path / "elmokit")
     for name, tensor in start.tensors.items():
         if not name.startswith("mixes."):
             assert back.tensors[name].equal(tensor), name

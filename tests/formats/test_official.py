@@ -11,13 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import assert_refused, make_tiny, random_model, tiny_config
+from strategies import (
+    assert_refused,
+    make_tiny,
+    random_model,
+    tiny_config,
+    write_token_embeddings,
+)
 
 from elmokit import Elmo, ElmoError
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
 from elmokit.errors import ConfigError
 from elmokit.formats.load import read_checkpoint
-from elmokit.formats.official import write_token_embeddings
 from elmokit.formats.save import write_checkpoint
 from elmokit.text.vocab import Vocab
 
@@ -144,12 +149,12 @@ def test_any_floating_point_numbers_are_weights(folder: Path, original: Path, dt
 @pytest.mark.parametrize("format", ["official", "tf"])
 def test_conversion_there_and_back_is_bit_equal(tmp_path: Path, config, format: str) -> None:
     elmo = random_model(config)
-    elmo.save_pretrained(tmp_path / "native")
-    start = read_checkpoint(tmp_path / "native")
+    elmo.save_pretrained(tmp_path / "elmokit")
+    start = read_checkpoint(tmp_path / "elmokit")
     write_checkpoint(start, tmp_path / "there", format)
     there = read_checkpoint(tmp_path / "there")
     write_checkpoint(there, tmp_path / "other", "tf" if format == "official" else "official")
-    write_checkpoint(read_checkpoint(tmp_path / "other"), tmp_path / "back", "native")
+    write_checkpoint(read_checkpoint(tmp_path / "other"), tmp_path / "back", "elmokit")
     back = read_checkpoint(tmp_path / "back")
     for name, tensor in start.tensors.items():
         if not name.startswith("mixes."):  # the one thing that the format cannot hold

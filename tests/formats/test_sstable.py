@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import FormatError
-from elmokit.files.crc32c import masked_crc32c
-from elmokit.formats.sstable import read_table, read_varint, write_table, write_varint
+from elmokit.formats.sstable import (
+    masked_crc32c,
+    read_table,
+    read_varint,
+    write_table,
+    write_varint,
+)
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "tf-checkpoint"
 MAGIC = bytes.fromhex("57fb808b247547db")

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from elmokit.errors import ConfigError, FileError, FormatError
-from elmokit.files.crc32c import masked_crc32c
-from elmokit.formats.sstable import read_table, write_table, write_varint
-from elmokit.formats.tensor_bundle import list_bundle, read_bundle, write_bundle
+from elmokit.formats.sstable import masked_crc32c, read_table, write_table, write_varint
+from elmokit.formats.tensor_bundle import _read_index, read_bundle, write_bundle
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "tf-checkpoint"
 TF_CHECKPOINT = FIXTURES / "model.ckpt-264"
@@ -57,6 +56,11 @@ def entry(
     crc = b"\x35" + masked_crc32c(data).to_bytes(4, "little")
     place = field(3, shard) + field(4, offset) + field(5, size)
     return field(1, dtype) + field(2, shape_of(*dims)) + place + crc + field(7, b"") * slices
+
+
+def list_bundle(prefix: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of all tensors, whatever their dtype, from the index file alone."""
+    return {entry.name: entry.shape for entry in _read_index(prefix)}
 
 
 def write_by_hand(

@@ -11,7 +11,7 @@ import pytest
 from strategies import assert_refused, make_tiny, tiny_config
 
 from elmokit import Elmo
-from elmokit.cli.describe import describe
+from elmokit.cli.info import describe
 from elmokit.formats.load import read_checkpoint
 from elmokit.formats.save import write_checkpoint
 from elmokit.formats.tensor_bundle import read_bundle, write_bundle

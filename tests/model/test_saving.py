@@ -194,7 +194,7 @@ def test_file_in_the_way_is_named_and_kept(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["taken"]
 
 
-@pytest.mark.parametrize("writer", ["tensor_file.save_file", "native.write_json"])
+@pytest.mark.parametrize("writer", ["files.arrays.save_file", "formats.elmokit_folder.write_json"])
 @pytest.mark.parametrize("exists", [False, True])
 def test_failed_write_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str, exists: bool
@@ -208,7 +208,7 @@ def test_failed_write_leaves_what_was_there(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"elmokit.formats.{writer}", fail)
+    monkeypatch.setattr(f"elmokit.{writer}", fail)
     assert_refused(lambda: make_tiny().save_pretrained(target), str(target), "No space left")
     assert {p: p.read_bytes() for p in target.rglob("*")} == before
     assert [p.name for p in tmp_path.iterdir()] == (["model"] if exists else [])

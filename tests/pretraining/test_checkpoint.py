@@ -17,7 +17,7 @@ from torch import Tensor
 from elmokit.corpus.config import PrepareConfig
 from elmokit.corpus.prepare import prepare
 from elmokit.errors import FileError, FormatError
-from elmokit.files.tensor_file import load_tensors, save_tensors
+from elmokit.files.arrays import load_tensors, save_tensors
 from elmokit.pretraining import checkpoint as checkpoint_module
 from elmokit.pretraining import run as run_module
 from elmokit.pretraining.checkpoint import (

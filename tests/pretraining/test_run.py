@@ -19,7 +19,7 @@ from elmokit import Elmo
 from elmokit.corpus.batches import SentenceBatches
 from elmokit.corpus.corpus import Corpus
 from elmokit.errors import ElmoError, FileError, MissingExtra
-from elmokit.files.replace import INCOMPLETE
+from elmokit.files.folders import INCOMPLETE
 from elmokit.pretraining.config import DataConfig, PretrainConfig
 from elmokit.pretraining.evaluate import Perplexity, held_out_perplexity
 from elmokit.pretraining.final import num_final_targets

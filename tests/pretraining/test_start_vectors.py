@@ -18,7 +18,7 @@ from elmokit.pretraining.logs import read_log
 from elmokit.pretraining.run import pretrain
 from elmokit.pretraining.setup import batch_reader, fit_to_corpus, new_model
 from elmokit.pretraining.start_vectors import NOISE, read_start_vectors, rotate, start_from_vectors
-from elmokit.vectors.static_vectors import StaticVectors
+from elmokit.vectors.static import StaticVectors
 
 DIM = 6
 

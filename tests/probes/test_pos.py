@@ -17,7 +17,7 @@ from elmokit.probes.pos import (
     train_linear,
 )
 from elmokit.tasks.parts.conll import TaggedSentence
-from elmokit.vectors.static_vectors import StaticVectors
+from elmokit.vectors.static import StaticVectors
 
 WORDS = {"dog": "N", "cat": "N", "tree": "N", "runs": "V", "sees": "V", "a": "D", "the": "D"}
 

@@ -17,7 +17,7 @@ from elmokit import Elmo, load_task, train_task
 from elmokit.cli import app
 from elmokit.tasks import FrozenLayers, load_seeds
 from elmokit.tasks.parts.bilm import fingerprint
-from elmokit.vectors.static_vectors import StaticVectors, read_static_vectors
+from elmokit.vectors.static import StaticVectors, read_static_vectors
 
 STATIC = "met 1 0 0\nin 0 1 0\nparis 0 0 1\nBob 1 1 0\n"
 CONFIG = ner_config({"epochs": 2}, place="both")

@@ -1,4 +1,4 @@
-"""The models in the box: `Elmo.from_pretrained("en")`, without a download.
+"""The bundled models: `Elmo.from_pretrained("en")`, without a download.
 
 Each is a folder here, in our own format (config.json, model.safetensors, vocab.txt), with its card
 in README.md.
@@ -10,7 +10,7 @@ _HERE = Path(__file__).parent
 
 
 def builtin_names() -> list[str]:
-    """The names of the models in the box."""
+    """The names of the bundled models."""
     return sorted(path.parent.name for path in _HERE.glob("*/model.safetensors"))
 
 

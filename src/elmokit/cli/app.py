@@ -9,7 +9,7 @@ import typer
 from elmokit import __version__
 
 from .bench import bench_cli
-from .convert import convert_cli
+from .convert import ConvertCommand, convert_cli
 from .embed import embed_cli
 from .evaluate import evaluate_cli
 from .info import info_cli
@@ -64,7 +64,7 @@ app.command("embed")(embed_cli)
 app.command("info")(info_cli)
 app.command("models")(models_cli)
 app.command("download")(download_cli)
-app.command("convert")(convert_cli)
+app.command("convert", cls=ConvertCommand)(convert_cli)
 app.command("similar")(similar_cli)
 app.command("evaluate")(evaluate_cli)
 app.command("substitutes")(substitutes_cli)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
-from .inputs import check_text, load_model
-from .options import Device, Json, Model, Verbose
+from .options import Device, Json, Model, Verbose, check_text, load_model
 from .report import reported
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def bench_cli(
         torch.set_num_threads(threads)
     sentences = bench.made_up_sentences(500)
     if text is not None:
-        from ..files.files import read_lines
+        from ..files.read import read_lines
 
         lines = elmo.tokenize(list(islice((s for s in read_lines(text) if s.strip()), 2000)))
         if not lines:

@@ -1,24 +1,14 @@
 """`elmokit convert`: a model in one format → the same model in another."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from ..errors import ConfigError
 from .options import Force, Quiet, Verbose
 from .report import reported, say
-
-if TYPE_CHECKING:
-    from ..formats.save import Format
-
-
-class FormatName(StrEnum):
-    """A format that can be written."""
-
-    native = "native"
-    official = "official"
-    tf = "tf"
-    manylangs = "manylangs"
 
 
 class TypeName(StrEnum):
@@ -28,12 +18,25 @@ class TypeName(StrEnum):
     float16 = "float16"
 
 
-_IN_WORDS = {
-    "native": "elmokit folder",
-    "official": "official HDF5 pair",
-    "tf": "TensorFlow checkpoint",
-    "manylangs": "ELMoForManyLangs folder",
-}
+class ConvertCommand(TyperCommand):
+    """Lists the formats below its options. To import them takes time, so only if they are shown."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of formats."""
+        from ..formats.registry import writable
+
+        with formatter.section("Formats"):
+            formatter.write_dl([(f.name, f"{f.label}: {f.layout}") for f in writable()])
+
+
+def _check_format(name: str | None) -> str | None:
+    from ..formats.registry import find_format
+
+    try:
+        return name and find_format(name).name
+    except ConfigError as e:
+        raise typer.BadParameter(str(e)) from e
+
 
 Source = Annotated[str, typer.Argument(metavar="SRC", help="Model to convert, as for info.")]
 Target = Annotated[
@@ -41,14 +44,16 @@ Target = Annotated[
     typer.Argument(metavar="DST", help="Folder to write; or NAME.hdf5 for an official pair."),
 ]
 To = Annotated[
-    FormatName | None,
+    str | None,
     typer.Option(
-        "--to", help="native: config.json + model.safetensors (the default); official: "
-        "options.json + weights.hdf5; tf: TensorFlow checkpoint; manylangs: ELMoForManyLangs."
+        metavar="FORMAT",
+        callback=_check_format,
+        help="Format to write, from the list below; default: elmokit, or official for NAME.hdf5.",
     ),
-]  # fmt: skip
+]
 Type = Annotated[
-    TypeName, typer.Option(help="float16 halves the size and rounds the weights; native only.")
+    TypeName,
+    typer.Option(help="float16 halves the size and rounds the weights; format elmokit only."),
 ]
 
 
@@ -69,15 +74,14 @@ def convert_cli(
     import torch
 
     from ..formats.load import read_checkpoint
-    from ..formats.save import lost_in, write_checkpoint
+    from ..formats.save import write_checkpoint
 
     checkpoint = read_checkpoint(source)
-    wanted = cast("Format | None", to and to.value)
     weights = torch.float16 if dtype is TypeName.float16 else torch.float32
-    _, format = write_checkpoint(checkpoint, target, wanted, dtype=weights, force=force)
+    _, format = write_checkpoint(checkpoint, target, to, dtype=weights, force=force)
     if quiet:
         return
     print(f"found: {checkpoint.format} at {source}")
-    print(f"wrote: {_IN_WORDS[format]}, {dtype.value}, at {target}")
-    if lost := lost_in(checkpoint, format):
-        say(f"the format {format!r} cannot hold {' and '.join(lost)}")
+    print(f"wrote: {format.label}, {dtype.value}, at {target}")
+    if lost := format.lost(checkpoint):
+        say(f"the format {format.name!r} cannot hold {' and '.join(lost)}")

@@ -9,13 +9,24 @@ import typer
 
 from ..config import StateMode
 from ..errors import ConfigError, FileError
-from ..files.files import read_lines
-from ..files.output import output_path
+from ..files.folders import output_path
+from ..files.read import read_lines
 from ..vectors import check_output, write_jsonl
-from .inputs import check_text, load_model, parse_layers
-from .options import BatchSize, Device, Engine, Force, Model, NoProgress, Quiet, Tokenizer, Verbose
-from .report import reported, say, shows_bar
-from .sizes import in_bytes
+from .options import (
+    BatchSize,
+    Device,
+    Engine,
+    Force,
+    Model,
+    NoProgress,
+    Quiet,
+    Tokenizer,
+    Verbose,
+    check_text,
+    load_model,
+    parse_layers,
+)
+from .report import in_bytes, reported, say, shows_bar
 
 if TYPE_CHECKING:
     from ..model import Elmo
@@ -47,7 +58,9 @@ class StateName(StrEnum):
 
 Source = Annotated[
     str,
-    typer.Argument(metavar="INPUT", help="Text, one sentence a line; .gz and .xz too; - is stdin."),
+    typer.Argument(
+        metavar="INPUT", help="Text, one sentence per line; also .gz and .xz; - is stdin."
+    ),
 ]
 Output = Annotated[
     str,
@@ -60,7 +73,7 @@ LayersText = Annotated[
     str,
     typer.Option(metavar="LAYERS", help="average, top, all, mix, mix:NAME, or a number from 0."),
 ]
-LevelOption = Annotated[LevelName, typer.Option(help="A vector a token, or one a sentence.")]
+LevelOption = Annotated[LevelName, typer.Option(help="One vector per token, or one per sentence.")]
 PoolingOption = Annotated[PoolingName, typer.Option(help="How a sentence's vectors become one.")]
 StateOption = Annotated[
     StateName | None,
@@ -90,7 +103,7 @@ def embed_cli(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Embed a text file, one sentence a line.
+    """Embed a text file, one sentence per line.
 
     Line N (from 0) becomes the dataset or key N, a blank line an empty one. HDF5 files are laid
     out as AllenNLP and bilm-tf wrote them. OUT appears when it is complete; a run that was

@@ -11,11 +11,22 @@ import typer
 
 from ..config import StateMode
 from ..errors import ConfigError, FileError
-from ..files.files import read_lines, whole_file
-from ..files.output import output_path
+from ..files.folders import output_path
+from ..files.read import read_lines
+from ..files.write import whole_file
 from .embed import StateOption
-from .inputs import load_model
-from .options import BatchSize, Device, Engine, Force, Json, NoProgress, Quiet, Tokenizer, Verbose
+from .options import (
+    BatchSize,
+    Device,
+    Engine,
+    Force,
+    Json,
+    NoProgress,
+    Quiet,
+    Tokenizer,
+    Verbose,
+    load_model,
+)
 from .prepare import SentencesName
 from .report import aligned, reported, shows_bar
 from .scores import print_task_scores, task_scores

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import Force, Json, Quiet, Verbose
-from .report import aligned, reported, say
-from .sizes import in_bytes
+from .report import aligned, in_bytes, reported, say
 
 if TYPE_CHECKING:
     from ..formats.catalogue import ModelEntry
@@ -73,7 +72,7 @@ def download_cli(
 
 def catalogue_facts(entry: "ModelEntry") -> dict[str, Any]:
     """A published model as plain facts."""
-    from ..formats.catalogue.caches import is_complete, model_folder
+    from ..formats.catalogue.entries import is_complete, model_folder
 
     facts = asdict(entry)
     facts["files"] = [{k: v for k, v in file.items() if v is not None} for file in facts["files"]]
@@ -118,7 +117,7 @@ def address_lines(facts: dict[str, Any]) -> Iterator[str]:
 
 def _row(entry: "ModelEntry") -> list[str]:
     from ..builtin import builtin_folder
-    from ..formats.catalogue.caches import is_complete, model_folder
+    from ..formats.catalogue.entries import is_complete, model_folder
 
     size = entry.size
     if (folder := builtin_folder(entry.name)) is not None:

@@ -1,8 +1,18 @@
-"""Arguments and options that several verbs share, so that they mean the same everywhere."""
+"""Arguments and options that several verbs share, and what they name: models, layers, texts."""
 
-from typing import Annotated, TypeAlias
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
+
+from ..config import StateMode
+from ..errors import ConfigError, quoted
+from ..files.read import is_there, read_lines
+
+if TYPE_CHECKING:
+    from ..layers import Layers
+    from ..model import Elmo
 
 Model: TypeAlias = Annotated[
     str,
@@ -44,3 +54,48 @@ Quiet: TypeAlias = Annotated[
 Verbose: TypeAlias = Annotated[
     bool, typer.Option("--verbose", "-v", help="Say more, and show the traceback of an error.")
 ]
+
+
+def load_model(
+    source: str,
+    device: str,
+    tokenizer: str | None = None,
+    state: StateMode | None = None,
+    engine: str = "auto",
+) -> "Elmo":
+    """The model at `source`, ready to embed."""
+    from ..model import Elmo
+
+    return Elmo.from_pretrained(
+        source, device=device, tokenizer=tokenizer, state=state, engine=engine
+    )
+
+
+def parse_layers(text: str) -> "Layers":
+    """`2` as a number, everything else as it is."""
+    if not (text.isascii() and text.isdigit()):
+        return text
+    if len(text) > 9:  # Python refuses to read very long ones
+        raise ConfigError(f"layers={quoted(text)}: expected the number of a layer, from 0")
+    return int(text)
+
+
+def check_text(source: str) -> None:
+    """Fail for a text that cannot be read before a model is loaded for it."""
+    path = Path(source)
+    if source != "-" and not (is_there(path) and path.is_fifo()):
+        next(read_lines(source), None)
+
+
+def lines_shown(source: str, show_bar: bool) -> Iterable[str]:
+    """The lines of a text, under a bar of them if one is wanted."""
+    if not show_bar:
+        return read_lines(source)
+    from tqdm.auto import tqdm
+
+    from ..embed_file import count_lines
+
+    lines: Iterable[str] = tqdm(
+        read_lines(source), total=count_lines(source), unit=" lines", leave=False
+    )
+    return lines

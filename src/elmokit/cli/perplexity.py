@@ -11,7 +11,7 @@ from ..corpus.config import Mode
 from ..errors import InputError
 from ..text.normalize import normalize
 from ..text.sentences import SentenceMode, choose_mode, find_sentences
-from .inputs import lines_shown
+from .options import lines_shown
 from .report import say
 
 if TYPE_CHECKING:

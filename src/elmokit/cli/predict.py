@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigError, InputError
-from ..files.files import read_lines
+from ..files.read import read_lines
 from ..text.groups import grouped
-from .inputs import check_text
-from .options import Device, Json, Quiet, Verbose
+from .options import Device, Json, Quiet, Verbose, check_text
 from .report import reported
 
 if TYPE_CHECKING:

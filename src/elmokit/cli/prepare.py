@@ -11,8 +11,7 @@ import typer
 
 from ..errors import ConfigError
 from .options import Force, Json, NoProgress, Quiet, Verbose
-from .report import aligned, reported, say, shows_bar
-from .sizes import in_bytes
+from .report import aligned, in_bytes, reported, say, shows_bar
 
 if TYPE_CHECKING:
     from ..corpus.report import Cropped, Input, Report

@@ -13,9 +13,8 @@ import typer
 
 from ..errors import ConfigError
 from .options import Device, Force, Quiet, Verbose
-from .report import reported, say
+from .report import in_time, reported, say
 from .settings import apply_file
-from .sizes import in_time
 
 if TYPE_CHECKING:
     from ..pretraining.config import PretrainConfig
@@ -79,8 +78,8 @@ def pretrain_cli(
 
     Several processes: torchrun --nproc-per-node 2 -m elmokit pretrain DIR -o RUN
     """
-    from ..files.files import read_json
-    from ..files.output import output_path
+    from ..files.folders import output_path
+    from ..files.read import read_json
     from ..pretraining.run import pretrain
     from ..pretraining.status import is_run, read_facts
 

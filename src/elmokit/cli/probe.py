@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias, get_a
 import typer
 
 from ..errors import ConfigError
-from .inputs import check_text, load_model
-from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose
+from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose, check_text, load_model
 from .report import reported, say
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def pos_cli(
         raise ConfigError(f"--tag {tag}: expected upos or xpos")
     from ..probes import LinearSettings, pos_probe, splits_words
     from ..tasks.parts.conll import read_conllu
-    from ..vectors.static_vectors import read_static_vectors
+    from ..vectors.static import read_static_vectors
 
     column: Tagset = "upos" if tag == "upos" else "xpos"
     data = [read_conllu(path, tag=column) for path in (train, dev)]

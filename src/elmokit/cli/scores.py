@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError
-from .inputs import check_text
+from .options import check_text
 
 Scores: TypeAlias = dict[str, Any]
 

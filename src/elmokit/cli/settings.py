@@ -13,7 +13,7 @@ def apply_file(values: dict[str, Any], path: str) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    from ..files.files import MAX_JSON_BYTES, check_readable, read_json
+    from ..files.read import MAX_JSON_BYTES, check_readable, read_json
 
     if path.suffix != ".toml":
         return read_json(path)

@@ -8,8 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .inputs import check_text, lines_shown, load_model, parse_layers
-from .options import BatchSize, Device, Engine, Json, Model, NoProgress, Quiet, Tokenizer, Verbose
+from .options import (
+    BatchSize,
+    Device,
+    Engine,
+    Json,
+    Model,
+    NoProgress,
+    Quiet,
+    Tokenizer,
+    Verbose,
+    check_text,
+    lines_shown,
+    load_model,
+    parse_layers,
+)
 from .report import reported, say, shows_bar
 
 if TYPE_CHECKING:

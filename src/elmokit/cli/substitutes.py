@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .inputs import load_model
-from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose
+from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose, load_model
 from .report import reported, say
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import FormatError
 from ..files.arrays import load_arrays, save_arrays
-from ..files.files import is_there
+from ..files.read import is_there
 from ..text.normalize import normalize
 from ..text.sentences import SentenceMode, paragraphs, split_sentences
 from ..text.tokenize import Tokenizer, load_tokenizer

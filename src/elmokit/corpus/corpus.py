@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..errors import FileError, FormatError, quoted
-from ..files.files import (
+from ..files.read import (
     MAX_WORDS_BYTES,
     check_readable,
     is_there,

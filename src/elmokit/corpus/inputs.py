@@ -13,7 +13,8 @@ from typing import IO
 from tqdm.auto import tqdm
 
 from ..errors import FileError, FormatError, InputError
-from ..files.files import not_utf8, read_blocks, whole_file
+from ..files.read import not_utf8, read_blocks
+from ..files.write import whole_file
 from ..text.sentences import Choice
 
 _READ_BYTES = 4 << 20

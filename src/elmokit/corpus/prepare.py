@@ -11,16 +11,9 @@ from tqdm.auto import tqdm
 
 from .. import __version__
 from ..errors import ConfigError, FileError, FormatError, InputError, quoted
-from ..files.files import (
-    check_no_device,
-    is_there,
-    list_folder,
-    read_json,
-    write_errors,
-    write_json,
-)
-from ..files.output import output_path
-from ..files.work import Work, open_work
+from ..files.folders import Work, open_work, output_path
+from ..files.read import check_no_device, is_there, list_folder, read_json
+from ..files.write import write_errors, write_json
 from ..text.sentences import Choice, choose_mode
 from ..text.tokenize import load_tokenizer
 from .block import Reading, is_whole

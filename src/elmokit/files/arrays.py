@@ -1,27 +1,24 @@
-"""Files of arrays (.npz) that are whole or not there, and of which every byte is checked."""
+"""Files of numbers, each checked as it is read: arrays (.npz) and tensors (.safetensors)."""
 
 import io
-import lzma
 import math
 import os
-import struct
+import re
 import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
 
-from ..errors import FormatError
-from .files import check_readable, whole_file
-
-ZIP_ERRORS = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
-    struct.error,
-)  # fmt: skip
-"""What zipfile and its decompressors raise for damaged archives."""
+from ..errors import ElmoError, FileError, FormatError
+from .read import ZIP_ERRORS, check_readable, unreadable
+from .write import check_space, whole_file
 
 
 def save_arrays(path: Path, **arrays: NDArray[Any]) -> None:
@@ -76,3 +73,44 @@ def _read(
     ):
         raise FormatError(f"{path} is damaged ({name} holds {found}{list(shape)!s:.40})")
     return np.frombuffer(data, found, offset=start.tell()).reshape(shape)
+
+
+COPY = "get a complete copy"
+
+
+def save_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
+    """Write tensors to a file of this name; not atomic, so give it a temporary one."""
+    check_space(path, sum(t.numel() * t.element_size() for t in tensors.values()))
+    try:
+        save_file({name: t.contiguous() for name, t in tensors.items()}, path, metadata=metadata)
+        # safetensors creates its files readable by their owner alone.
+        path.chmod(0o644)
+    except (SafetensorError, OSError) as e:
+        reason = getattr(e, "strerror", None) or re.sub(
+            r".*I/O error: | \(os error \d+\)", "", str(e)
+        )
+        raise FileError(f"{path} cannot be written: {reason}") from e
+
+
+def load_tensors(path: Path, advice: str = COPY) -> dict[str, Tensor]:
+    """The tensors of a file that `save_tensors` wrote; `advice` is for when it is damaged."""
+    with open_tensors(path, advice) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+@contextmanager
+def open_tensors(path: Path, advice: str = COPY) -> Iterator[Any]:
+    """A safetensors file whose names, shapes and metadata can be read before its tensors."""
+    check_readable(path)
+    try:
+        with safe_open(path, "pt") as file:
+            yield file
+    except ElmoError:
+        raise
+    except OSError as e:
+        raise unreadable(path, e) from e
+    except (SafetensorError, ValueError) as e:
+        problem = f"{path} is damaged, or not a safetensors file ({e!s:.200})"
+        raise FormatError(f"{problem}; {advice}" if advice else problem) from e

@@ -12,9 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from ..errors import MAX_VALUE, FileError, FormatError, shortened
-from ..files.arrays import ZIP_ERRORS
-from ..files.files import MAX_JSON_BYTES, MAX_WORDS_BYTES
-from .hub import MODEL_FILES
+from ..files.read import MAX_JSON_BYTES, MAX_WORDS_BYTES, ZIP_ERRORS
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar.bz2")
 MAX_UNPACKED_BYTES, MAX_RATIO = 16 * 2**30, 100
@@ -28,7 +26,6 @@ _RECORDS = (
     tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
 )  # fmt: skip
-_MARKS = ("options.json", "encoder.pkl", "model.safetensors")
 
 
 def is_archive(path: Path) -> bool:
@@ -129,19 +126,32 @@ def _tar_opener(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Callable[[],
 
 def _model_files(files: Mapping[PurePosixPath, _Member], path: Path) -> dict[str, _Member]:
     """The files of the one model in an archive, by the names under which they are unpacked."""
-    models = {name.parent for name in files if name.name.endswith(_MARKS) and name.name[0] != "."}
-    models |= {n.parent.parent for n in files if n.parts[-2:] == ("variables", "variables.index")}
+    from .registry import FORMATS, model_files  # here: they need torch, a list of models does not
+
+    visible = {name: m for name, m in files.items() if not name.name.startswith(".")}
+    models = {
+        name.parents[format.anchor.count("/")]
+        for name in visible
+        for format in FORMATS
+        if _fits(name, format.anchor)
+    }
     if len(models) != 1:
         raise FormatError(f"{path}: expected one model in the archive, found {len(models)}")
     (model,) = models
     found: dict[str, _Member] = {}
-    for name, member in files.items():
-        is_ours = any(fnmatch.fnmatchcase(name.name, pattern) for pattern in MODEL_FILES)
-        if is_ours and name.name[0] != "." and name.parent == model:
-            found[name.name] = member
-        elif is_ours and name.parent == model / "variables" and name.name.startswith("variables."):
-            found[f"variables/{name.name}"] = member
+    for name, member in visible.items():
+        inner = name.relative_to(model) if name.is_relative_to(model) else PurePosixPath()
+        size = len(inner.parts)
+        fits = any(_fits(inner, p) for p in model_files() if p.count("/") + 1 == size)
+        if fits and ".." not in inner.parts:
+            found[str(inner)] = member
     return found
+
+
+def _fits(name: PurePosixPath, pattern: str) -> bool:
+    """Whether the last parts of a path are of the form that a format's pattern says."""
+    parts = name.parts[-pattern.count("/") - 1 :]
+    return fnmatch.fnmatchcase("/".join(parts), pattern)
 
 
 def _check_sizes(members: Mapping[str, _Member], path: Path) -> None:

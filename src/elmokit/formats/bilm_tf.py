@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from ..errors import ConfigError, FormatError
-from ..files.files import json_field
-from .names import Rule, joined, same, transposed
+from ..files.read import json_field
+from .checkpoint import Rule, joined, same, transposed
 
 _CELL = re.compile(
     r"RNN_(?P<direction>[01])/(?:RNN|rnn)/"

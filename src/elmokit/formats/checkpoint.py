@@ -1,19 +1,28 @@
-"""A model on its way between a file and memory: what every format is read into and written from.
+"""A model on its way between a file and memory, and what every format says about itself.
 
-Tensors carry the names of `Elmo.state_dict()`; each format knows only how its own names and
-layouts relate to these (see `names.py`).
+A `Checkpoint` is what every format is read into and written from; its tensors carry the names of
+`Elmo.state_dict()`. A `Format` knows how its own files, names and layouts relate to these. Most
+do it by a table of `Rule`s, which say which tensors of ours are made of which of theirs, and back.
+Both ways only copy, transpose, split and negate, so a round trip is bit-equal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..config import ElmoConfig
 from ..errors import FormatError, quoted
+from ..files.read import is_there
 from ..nn import BiLm, BiLmState, ScalarMix, Softmax
 from ..text.vocab import Vocab
+
+Part: TypeAlias = Literal["text", "softmax", "float16"]
 
 OPTIONAL = ("warm_h", "warm_c")
 """Tensors that a model may have: the warm state."""
@@ -40,6 +49,76 @@ class Checkpoint:
     words: dict[str, int] | None = None
     format: str = ""
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Format:
+    """A checkpoint format. `registry.FORMATS` lists all of them.
+
+    Patterns are those of `fnmatch`; one without a slash is a file of the model's own folder.
+
+    Attributes:
+        name: What the command line calls it.
+        label: What people call it.
+        layout: Its files, in short.
+        weights: Names of the files that may hold the weights. One of them stands for the model.
+        settings: Name of the file without which weights are not of this format.
+        marks: Names that only this format has: a folder with one holds a model, or parts of one.
+        anchor: The file by which a model is found in an archive.
+        files: Names of all files that a model may need.
+        holds: What of a model it can hold beside the biLM: the softmax, what the model is to do
+            with text (tokenizer, normalisation, state, mixes), and weights in float16.
+        read: The model of a folder, or of one of the files in `weights`.
+        write: Write a model into an empty folder; None if the format is only read.
+        new_weights: Name of the file of weights in a new folder, where a user may choose it.
+        aliases: Former names.
+    """
+
+    name: str
+    label: str
+    layout: str
+    weights: tuple[str, ...]
+    settings: str | None = None
+    marks: tuple[str, ...]
+    anchor: str
+    files: tuple[str, ...]
+    holds: frozenset[Part] = frozenset()
+    read: Callable[[Path], Checkpoint]
+    write: Callable[[Checkpoint, Path], None] | None = None
+    new_weights: str | None = None
+    aliases: tuple[str, ...] = ()
+
+    def is_in(self, folder: Path, names: Collection[str]) -> bool:
+        """Whether a folder, in which there are the files `names`, holds a model of this format."""
+
+        def has(pattern: str) -> bool:
+            if "/" in pattern:
+                return is_there(folder / pattern)
+            return any(fnmatchcase(name, pattern) for name in names)
+
+        return any(map(has, self.weights)) and (self.settings is None or has(self.settings))
+
+    def is_named_by(self, file: Path) -> bool:
+        """Whether a file stands for the model that it belongs to."""
+        return any(fnmatchcase(file.name, pattern) for pattern in self.weights)
+
+    def lost(self, checkpoint: Checkpoint) -> list[str]:
+        """What of a model this format cannot hold, in words for people."""
+        config, lost = checkpoint.config, []
+        if "text" not in self.holds:
+            if config.state != "zero":
+                lost.append(f"the choice of state ({config.state})")
+            if config.normalization != "NFC":
+                lost.append("that text is not normalised")
+            if config.tokenizer not in (None, "regex"):
+                lost.append(f"the tokenizer ({config.tokenizer})")
+            if config.mixes:
+                lost.append(f"the mixes ({', '.join(config.mixes)})")
+            if "warm_h" in checkpoint.tensors:
+                lost.append("the warm state")
+        if "softmax" not in self.holds and checkpoint.vocab is not None:
+            lost.append("the softmax")
+        return lost
 
 
 def expected_tensors(config: ElmoConfig) -> dict[str, Tensor]:
@@ -81,3 +160,107 @@ def check_complete(
     for name in tensors:
         if name not in expected:
             raise FormatError(f"{where}: the tensor {quoted(name)} belongs to no part of the model")
+
+
+Tensors = tuple[Tensor, ...]
+
+
+class ArrayLike(Protocol):
+    """An array that may still be on disk: NumPy's, h5py's."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How some tensors of ours correspond to some of theirs."""
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    to_ours: Callable[..., Tensors]
+    to_theirs: Callable[..., Tensors]
+
+
+def same(ours: str, theirs: str) -> Rule:
+    """The same tensor under two names."""
+    return Rule((ours,), (theirs,), lambda t: (t,), lambda t: (t,))
+
+
+def transposed(ours: str, theirs: str) -> Rule:
+    """A matrix that the format keeps as [input, output]."""
+    return Rule((ours,), (theirs,), lambda t: (t.t(),), lambda t: (t.t(),))
+
+
+def joined(*parts: Tensor, dim: int = 0) -> Tensor:
+    """The parts one after the other, like `torch.cat`.
+
+    That, on the meta device where shapes are checked, makes torch import its compiler: seconds.
+    """
+    shape = list(parts[0].shape)
+    shape[dim] = sum(part.shape[dim] for part in parts)
+    whole, start = parts[0].new_empty(shape), 0
+    for part in parts:
+        whole.narrow(dim, start, part.shape[dim]).copy_(part)
+        start += part.shape[dim]
+    return whole
+
+
+def to_ours(
+    rules: Sequence[Rule],
+    source: Mapping[str, ArrayLike | Tensor],
+    expected: Mapping[str, Tensor],
+    where: str,
+) -> dict[str, Tensor]:
+    """Our tensors from theirs; every shape is checked before anything is read.
+
+    Args:
+        rules: The format's table.
+        source: Their tensors by name.
+        expected: Our tensors as the architecture wants them (only their shapes matter).
+        where: The file, for errors.
+    """
+    for rule in rules:
+        shapes = rule.to_theirs(*(expected[name] for name in rule.ours))
+        for name, want in zip(rule.theirs, shapes, strict=True):
+            if name not in source:
+                raise FormatError(
+                    f"{where}: the tensor {name} is missing; get a complete copy of the weights"
+                )
+            check_shape(where, name, tuple(source[name].shape), tuple(want.shape))
+    tensors: dict[str, Tensor] = {}
+    for rule in rules:
+        theirs = (_materialise(source[name], f"{where}: {name}") for name in rule.theirs)
+        converted = (t.contiguous() for t in rule.to_ours(*theirs))
+        tensors.update(zip(rule.ours, converted, strict=True))
+    return tensors
+
+
+def to_theirs(rules: Sequence[Rule], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Their tensors from ours."""
+    return {
+        name: tensor.contiguous()
+        for rule in rules
+        for name, tensor in zip(
+            rule.theirs, rule.to_theirs(*(tensors[ours] for ours in rule.ours)), strict=True
+        )
+    }
+
+
+def _materialise(array: ArrayLike | Tensor, what: str) -> Tensor:
+    """`array` as a float32 tensor."""
+    if isinstance(array, Tensor):
+        tensor = array
+    elif np.dtype(array.dtype).kind != "f":
+        raise FormatError(f"{what}: expected floating-point numbers, found {array.dtype}")
+    else:
+        try:
+            tensor = torch.from_numpy(np.asarray(array, dtype=np.float32))
+        except (OSError, ValueError, RuntimeError, TypeError, MemoryError) as e:
+            raise FormatError(f"{what} cannot be read ({e}); the file is damaged") from e
+    if not tensor.is_floating_point():
+        raise FormatError(f"{what}: expected floating-point numbers, found {tensor.dtype}")
+    return tensor.float()

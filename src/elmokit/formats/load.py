@@ -1,36 +1,24 @@
-"""One entry to every format: look at what is there, and read it as what it is."""
+"""One entry to every format: find the files of a model, and read them as what they are."""
 
-import fnmatch
 import logging
+import re
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from ..builtin import builtin_folder, builtin_names
-from ..errors import MAX_VALUE, FileError, FormatError, shortened
-from ..files.files import check_readable, is_there, json_field, list_folder, read_json, unreadable
-from ..files.replace import check_whole
+from ..errors import MAX_VALUE, FileError, FormatError, MissingExtra, shortened
+from ..files.folders import check_whole
+from ..files.read import check_readable, is_there, json_field, list_folder, read_json, unreadable
+from . import registry
 from .archive import ARCHIVES, is_archive, unpack_model
-from .catalogue.caches import SOURCE, is_offline
-from .catalogue.entries import close_names, find_model
+from .catalogue.entries import SOURCE, close_names, find_model, is_offline
 from .catalogue.install import fetch_address, install, is_address
 from .checkpoint import Checkpoint
-from .hub import download, looks_like_hub_id
-from .manylangs import read_manylangs
-from .native import read_native
-from .official import SOFTMAX, TOKENS, WEIGHTS, hdf5_files, kind_of_hdf5, read_official
-from .tf_checkpoint import find_prefix, read_tf_checkpoint
-from .tf_hub import is_tf_hub, read_tf_hub
 
 log = logging.getLogger(__name__)
-
-EXPECTED = (
-    "an elmokit folder (config.json + model.safetensors), an official pair (options.json + *.hdf5),"
-    " a TensorFlow checkpoint (*.index + options.json), a TensorFlow Hub module"
-    " (variables/variables.index), an ELMoForManyLangs folder (encoder.pkl +"
-    " token_embedder.pkl), or an archive of one of these"
-)
 
 
 def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoint:
@@ -61,8 +49,8 @@ def model_path(source: str | Path, revision: str | None = None) -> Path:
         return local
     if isinstance(source, str) and is_address(source):
         return fetch_address(source)
-    if looks_like_hub_id(str(source)):
-        return download(str(source), revision, offline=is_offline())
+    if _looks_like_hub_id(str(source)):
+        return _download(str(source), revision, offline=is_offline())
     name = shortened(str(source), MAX_VALUE)
     if close := close_names(str(source)[:MAX_VALUE]):
         raise FileError(
@@ -72,7 +60,7 @@ def model_path(source: str | Path, revision: str | None = None) -> Path:
     names = "".join(f"{name!r}, " for name in builtin_names())
     raise FileError(
         f"{name}: no such model, folder or file; expected {names}the name of a published model "
-        f"(elmokit models), {EXPECTED}"
+        f"(elmokit models), {registry.expected()}"
     )
 
 
@@ -101,74 +89,26 @@ def _local_path(source: str | Path) -> Path | None:
 def _read_folder(folder: Path) -> Checkpoint:
     check_whole(folder)
     names = [path.name for path in list_folder(folder)]
-
-    def has(*patterns: str) -> bool:
-        return all(fnmatch.filter(names, pattern) for pattern in patterns)
-
-    if has("config.json", "model.safetensors"):
-        return read_native(folder)
-    if has("encoder.pkl") or has("token_embedder.pkl"):
-        return read_manylangs(folder)
-    if has("*.index"):
-        return read_tf_checkpoint(find_prefix(folder))
-    if is_tf_hub(folder):
-        return read_tf_hub(folder)
-    if has("*options.json") and (has("*.hdf5") or has("*.h5")):
-        return _read_official_folder(folder)
-    if has("config.json"):
+    for format in registry.FORMATS:
+        if format.is_in(folder, names):
+            return format.read(folder)
+    if "config.json" in names:
         raise FileError(f"{folder}: there is a config.json, but no model.safetensors beside it")
-    raise FileError(f"{folder}: no ELMo model found; expected {EXPECTED}")
-
-
-def _read_official_folder(folder: Path, weights: Path | None = None) -> Checkpoint:
-    kinds = {path: kind_of_hdf5(path) for path in hdf5_files(folder, ".hdf5")}
-    if WEIGHTS not in kinds.values():  # `.h5` is the suffix of embeddings, but of some weights too
-        kinds |= {path: kind_of_hdf5(path) for path in hdf5_files(folder, ".h5")}
-
-    def only(what: str, found: list[Path]) -> Path:
-        if len(found) != 1:
-            names = ", ".join(path.name for path in found) or "none"
-            raise FileError(
-                f"{folder}: expected one {what}, found {names}; "
-                "name both files: Elmo.from_files(options, weights)"
-            )
-        return found[0]
-
-    def of_kind(kind: str) -> list[Path]:
-        return [path for path in kinds if kinds[path] == kind]
-
-    options = only("*options.json", sorted(folder.glob("*options.json")))
-    weights = weights or only("HDF5 file of biLM weights", of_kind(WEIGHTS))
-    vocabularies, softmax = sorted(folder.glob("*vocab*.txt")), of_kind(SOFTMAX)
-    vocab = vocabularies[0] if len(vocabularies) == len(softmax) == 1 else None
-    checkpoint = read_official(options, weights, vocab=vocab, softmax=softmax[0] if vocab else None)
-    if of_kind(TOKENS):
-        names = ", ".join(path.name for path in of_kind(TOKENS))
-        checkpoint.notes.append(
-            f"cached token embeddings ({names}) are there and not used; the character CNN gives "
-            "the same vectors (or: Elmo.from_files(…, token_embeddings=, vocab=))"
-        )
-    return checkpoint
+    raise FileError(f"{folder}: no ELMo model found; expected {registry.expected()}")
 
 
 def _read_file(path: Path) -> Checkpoint:
+    """The model that a file is part of."""
     check_readable(path)
     if is_archive(path):
         return _read_archive(path)
     check_whole(path.parent)
-    if path.suffix in (".hdf5", ".h5"):
-        return _read_official_folder(path.parent, weights=path)
-    if path.suffix == ".index":
-        return read_tf_checkpoint(path.with_suffix(""))
-    readers: dict[str, Callable[[Path], Checkpoint]] = {
-        "model.safetensors": read_native, "config.json": _read_folder,
-        "encoder.pkl": read_manylangs, "token_embedder.pkl": read_manylangs,
-    }  # fmt: skip
-    if path.name.endswith("options.json"):
+    for format in registry.FORMATS:
+        if format.is_named_by(path):
+            return format.read(path)
+    if any(fnmatchcase(path.name, format.settings or "") for format in registry.FORMATS):
         return _read_folder(path.parent)
-    if path.name in readers:
-        return readers[path.name](path.parent)
-    raise FormatError(f"{path}: not a file of a model; expected {EXPECTED}")
+    raise FormatError(f"{path}: not a file of a model; expected {registry.expected()}")
 
 
 def _read_archive(path: Path) -> Checkpoint:
@@ -183,3 +123,53 @@ def _read_archive(path: Path) -> Checkpoint:
             raise FormatError(str(e).replace(str(folder), str(path))) from e
     checkpoint.format += f" in a {next(end for end in ARCHIVES if path.name.endswith(end))}"
     return checkpoint
+
+
+def upload(folder: Path, repo_id: str, *, private: bool = False) -> str:
+    """Put the files of `folder` into a Hub model, made if need be; returns its address."""
+    hub = _import_hub(f"{repo_id}: an upload needs")
+    api = hub.HfApi()
+    try:
+        url = api.create_repo(repo_id, private=private, exist_ok=True)
+        api.upload_folder(repo_id=repo_id, folder_path=folder)
+    except Exception as e:
+        reason = str(e).strip().split("\n")[0]
+        raise FileError(f"{repo_id}: upload failed ({type(e).__name__}: {reason})") from e
+    return str(url)
+
+
+def _looks_like_hub_id(source: str) -> bool:
+    """Whether `source` has the form owner/name."""
+    return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", source) is not None
+
+
+def _download(repo_id: str, revision: str | None, *, offline: bool = False) -> Path:
+    """The local folder of a Hub model, downloaded unless it is in the cache or `offline`."""
+    hub = _import_hub(f"{repo_id}: no such folder or file; as the name of a Hub model it needs")
+    try:
+        folder = hub.snapshot_download(
+            repo_id,
+            revision=revision,
+            allow_patterns=registry.model_files(),
+            local_files_only=offline,
+        )
+        return Path(folder)
+    except Exception as e:  # network, authorisation, name: the hub has an error for each
+        if offline:
+            raise FileError(
+                f"{repo_id}: no such folder or file; as the name of a Hub model it is not in the "
+                "cache of Hugging Face, and ELMOKIT_OFFLINE is set"
+            ) from e
+        reason = str(e).strip().split("\n")[0]
+        raise FileError(
+            f"{repo_id}: no such folder or file, and no model of that name could be fetched "
+            f"from the Hub ({type(e).__name__}: {reason})"
+        ) from e
+
+
+def _import_hub(needs: str) -> Any:
+    try:
+        import huggingface_hub
+    except ImportError as e:
+        raise MissingExtra("hub", f"{needs} huggingface_hub, which") from e
+    return huggingface_hub

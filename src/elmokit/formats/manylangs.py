@@ -12,27 +12,18 @@ from torch import Tensor
 
 from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from ..errors import MAX_VALUE, ConfigError, FormatError, quoted, shortened
-from ..files.files import (
-    check_readable,
-    check_space,
-    is_there,
-    json_field,
-    list_folder,
-    read_json,
-    read_words,
-    write_json,
-)
-from ..files.sink import Sink
-from .checkpoint import Checkpoint, expected_tensors
-from .names import Rule, joined, same, to_ours, to_theirs
+from ..files.read import check_readable, is_there, json_field, list_folder, read_json, read_words
+from ..files.write import Sink, check_space, write_json
+from .checkpoint import Checkpoint, Format, Rule, expected_tensors, joined, same, to_ours, to_theirs
 
 _CLIP, _MAX_CHARACTERS = 3.0, 50
 """What every published model has; used where the folder lost its `cnn_*.json`."""
 _NUMBER = (int, float, type(None))
 
 
-def read_manylangs(folder: Path) -> Checkpoint:
-    """The model of an ELMoForManyLangs folder."""
+def read_manylangs(path: Path) -> Checkpoint:
+    """The model of an ELMoForManyLangs folder, or of one of its files."""
+    folder = path if path.is_dir() else path.parent
     source: dict[str, Tensor] = {}
     for name in ("token_embedder.pkl", "encoder.pkl"):
         source |= {f"{name}:{key}": t for key, t in _load_state(folder / name).items()}
@@ -45,7 +36,7 @@ def read_manylangs(folder: Path) -> Checkpoint:
         tensors=tensors,
         characters=_read_dictionary(folder / "char.dic") if encoder.char_cnn else None,
         words=_read_dictionary(folder / "word.dic") if encoder.num_words else None,
-        format="ELMoForManyLangs folder",
+        format=MANYLANGS.label,
         notes=[note] if note else [],
     )
 
@@ -264,3 +255,16 @@ def _settings(config: ElmoConfig) -> dict[str, Any]:
         "token_embedder": embedder,
         "dropout": 0.1,
     }
+
+
+MANYLANGS = Format(
+    name="manylangs",
+    label="ELMoForManyLangs folder",
+    layout="encoder.pkl + token_embedder.pkl",
+    weights=("encoder.pkl", "token_embedder.pkl"),
+    marks=("encoder.pkl", "token_embedder.pkl"),
+    anchor="encoder.pkl",
+    files=("*.json", "*.pkl", "*.dic"),
+    read=read_manylangs,
+    write=write_manylangs,
+)

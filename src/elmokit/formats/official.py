@@ -11,23 +11,16 @@ from torch import Tensor
 
 from ..config import ElmoConfig, EncoderConfig
 from ..errors import FileError, FormatError
-from ..files.files import (
-    check_readable,
-    check_space,
-    list_folder,
-    read_json,
-    read_words,
-    write_json,
-)
-from ..files.replace import check_whole
-from ..files.sink import new_hdf5
+from ..files.folders import check_whole
+from ..files.read import check_readable, is_there, list_folder, read_json, read_words
+from ..files.write import check_space, new_hdf5, write_json
 from ..text.vocab import Vocab
 from .bilm_tf import config_from_options, official_name, options_from_config, rules, softmax_rules
-from .checkpoint import Checkpoint, expected_tensors
-from .names import to_ours, to_theirs
+from .checkpoint import Checkpoint, Format, expected_tensors, to_ours, to_theirs
 
 WEIGHTS, SOFTMAX, TOKENS, OTHER = "weights", "softmax", "token embeddings", "other"
 
+_NEW_WEIGHTS = "weights.hdf5"
 _MAX_COMPRESSION = 1032
 """No deflated byte holds more than this; it bounds the memory that a small file can ask for."""
 
@@ -61,7 +54,7 @@ def read_official(
     Args:
         options: The `options.json`.
         weights: The HDF5 file of weights.
-        vocab: Words, one a line: of the softmax, or of the cached token embeddings.
+        vocab: Words, one per line: of the softmax, or of the cached token embeddings.
         softmax: The HDF5 file of softmax weights.
         token_embeddings: A cached table of token vectors to use instead of the characters; a
             word outside of it gets the vector of `<UNK>`, as in bilm-tf.
@@ -69,7 +62,7 @@ def read_official(
     for folder in {options.parent, weights.parent}:
         check_whole(folder)
     config = config_from_options(read_json(options), str(options))
-    words = _read_vocab(vocab) if vocab else None
+    words = Vocab.read(read_words(vocab), str(vocab)) if vocab else None
     table: dict[str, Tensor] = {}
     for name, file_of_words in (
         ("cached token embeddings", token_embeddings),
@@ -84,7 +77,7 @@ def read_official(
         expected = expected_tensors(config)
         weight_rules = [rule for rule in rules(config) if rule.ours[0] not in table]
         tensors = to_ours(weight_rules, source, expected, str(weights)) | table
-    checkpoint = Checkpoint(config=config, tensors=tensors, format="official HDF5 pair")
+    checkpoint = Checkpoint(config=config, tensors=tensors, format=OFFICIAL.label)
     if token_embeddings is not None and words is not None:
         checkpoint.format += " with cached token embeddings"
         checkpoint.words = {word: i for i, word in enumerate(words)}
@@ -94,12 +87,43 @@ def read_official(
     return checkpoint
 
 
-def write_official(
-    checkpoint: Checkpoint, folder: Path, weights_name: str = "weights.hdf5"
-) -> None:
+def read_official_folder(path: Path) -> Checkpoint:
+    """The model of a folder that holds a pair, or of a pair whose file of weights is named."""
+    folder, weights = (path, None) if path.is_dir() else (path.parent, path)
+    kinds = {path: kind_of_hdf5(path) for path in hdf5_files(folder, ".hdf5")}
+    if WEIGHTS not in kinds.values():  # `.h5` is the suffix of embeddings, but of some weights too
+        kinds |= {path: kind_of_hdf5(path) for path in hdf5_files(folder, ".h5")}
+
+    def only(what: str, found: list[Path]) -> Path:
+        if len(found) != 1:
+            names = ", ".join(path.name for path in found) or "none"
+            raise FileError(
+                f"{folder}: expected one {what}, found {names}; "
+                "name both files: Elmo.from_files(options, weights)"
+            )
+        return found[0]
+
+    def of_kind(kind: str) -> list[Path]:
+        return [path for path in kinds if kinds[path] == kind]
+
+    options = only("*options.json", sorted(folder.glob("*options.json")))
+    weights = weights or only("HDF5 file of biLM weights", of_kind(WEIGHTS))
+    vocabularies, softmax = sorted(folder.glob("*vocab*.txt")), of_kind(SOFTMAX)
+    vocab = vocabularies[0] if len(vocabularies) == len(softmax) == 1 else None
+    checkpoint = read_official(options, weights, vocab=vocab, softmax=softmax[0] if vocab else None)
+    if of_kind(TOKENS):
+        names = ", ".join(path.name for path in of_kind(TOKENS))
+        checkpoint.notes.append(
+            f"cached token embeddings ({names}) are there and not used; the character CNN gives "
+            "the same vectors (or: Elmo.from_files(…, token_embeddings=, vocab=))"
+        )
+    return checkpoint
+
+
+def write_official(checkpoint: Checkpoint, folder: Path) -> None:
     """Write `options.json` and the HDF5 weights (and the softmax, where there is one)."""
     options = options_from_config(checkpoint.config, num_characters=262)
-    _write_hdf5(folder / weights_name, to_theirs(rules(checkpoint.config), checkpoint.tensors))
+    _write_hdf5(folder / _NEW_WEIGHTS, to_theirs(rules(checkpoint.config), checkpoint.tensors))
     if checkpoint.vocab is not None:
         softmax = to_theirs(softmax_rules(), checkpoint.tensors)
         _write_hdf5(folder / "softmax_weights.hdf5", softmax)
@@ -107,10 +131,11 @@ def write_official(
     write_json(folder / "options.json", options)
 
 
-def write_token_embeddings(path: Path, vectors: np.ndarray) -> None:
-    """Write a cached token-embedding file: one row of `vectors` a word of its vocabulary."""
-    with new_hdf5(path) as (file, _):
-        file["embedding"] = np.ascontiguousarray(vectors, dtype=np.float32)
+def check_alone(folder: Path, weights: str | None) -> None:
+    """Refuse a folder in which nobody could tell which weights belong to the options."""
+    for path in hdf5_files(folder, ".hdf5", ".h5") if is_there(folder) else ():
+        if path.name != weights and kind_of_hdf5(path) == WEIGHTS:
+            raise FileError(f"{folder} holds another model, {path.name}; choose another folder")
 
 
 def add_softmax(
@@ -127,12 +152,8 @@ def add_softmax(
 
 
 def write_vocab(path: Path, vocab: Vocab) -> None:
-    """Write one word a line."""
+    """Write one word per line."""
     path.write_text("".join(f"{word}\n" for word in vocab), encoding="utf-8", newline="\n")
-
-
-def _read_vocab(path: Path) -> Vocab:
-    return Vocab.read(read_words(path), str(path))
 
 
 def _read_token_table(
@@ -214,3 +235,19 @@ def _write_hdf5(path: Path, tensors: Mapping[str, Tensor]) -> None:
         for name, tensor in tensors.items():
             file[name] = tensor.float().numpy()
             sink.check()
+
+
+OFFICIAL = Format(
+    name="official",
+    label="official HDF5 pair",
+    layout="options.json + *.hdf5",
+    weights=("*.hdf5", "*.h5"),
+    settings="*options.json",
+    marks=("*options.json", "*.hdf5"),
+    anchor="*options.json",
+    files=("*.json", "*.hdf5", "*.h5", "*.txt"),
+    holds=frozenset({"softmax"}),
+    read=read_official_folder,
+    write=write_official,
+    new_weights=_NEW_WEIGHTS,
+)

@@ -1,41 +1,30 @@
 """One exit to every format: write a checkpoint whole, or leave no trace."""
 
-from collections.abc import Callable
-from fnmatch import fnmatchcase as fnmatch
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal
 
 import torch
 
 from ..errors import ConfigError, FileError, quoted
-from ..files.files import is_there, list_folder, read_json
-from ..files.output import output_path
-from ..files.replace import is_incomplete, whole_folder
-from .checkpoint import Checkpoint
-from .manylangs import write_manylangs
-from .native import write_native
-from .official import WEIGHTS, hdf5_files, kind_of_hdf5, write_official
-from .tf_checkpoint import write_tf_checkpoint
+from ..files.folders import is_incomplete, output_path, whole_folder
+from ..files.read import is_there, list_folder, read_json
+from . import registry
+from .checkpoint import Checkpoint, Format
+from .elmokit_folder import ELMOKIT, write_folder
+from .official import OFFICIAL, check_alone
 
-Format: TypeAlias = Literal["native", "official", "tf", "manylangs"]
-
-
-UNKNOWN = "unknown to elmokit"
-
-MARKS = {
-    "manylangs": ("encoder.pkl", "token_embedder.pkl"),
-    "tf": ("*.index",),
-    "TensorFlow Hub": ("saved_model.pb", "tfhub_module.pb", "variables"),
-    "official": ("*options.json", "*.hdf5"),
-    UNKNOWN: ("config.json", "*.safetensors"),
-}
-"""Files that tell which format the model in a folder has, if it is not ours."""
+UNKNOWN = ("config.json", "*.safetensors")
+"""Files that tell of a model of a format that elmokit does not know."""
+OPTIONAL_FILES = ("softmax_weights.hdf5", "vocab.txt")
+"""What a model may have beside its weights, and the model that replaces it may not have."""
 
 
 def write_checkpoint(
     checkpoint: Checkpoint,
     target: str | Path,
-    format: Format | None = None,
+    format: str | None = None,
     *,
     dtype: torch.dtype = torch.float32,
     force: bool = False,
@@ -46,55 +35,52 @@ def write_checkpoint(
         checkpoint: The model.
         target: The folder to write; or a file that ends in `.hdf5`, which becomes the weights of
             an official pair, with `options.json` beside it.
-        format: `native` (the default), `official`, `tf` or `manylangs`.
-        dtype: Type of the weights; torch.float16 only in the native format.
+        format: The name of a format: `elmokit` (the default), `official`, `tf` or `manylangs`.
+        dtype: Type of the weights; torch.float16 only in elmokit's own format.
         force: Replace a model of the same format.
     """
     try:
         path = output_path(target).expanduser()
     except RuntimeError as e:
         raise ConfigError(f"{quoted(str(target))}: {e}") from e
-    is_hdf5 = path.suffix in (".hdf5", ".h5")
-    format = format or ("official" if is_hdf5 else "native")
-    if format not in get_args(Format):
-        names = ", ".join(get_args(Format))
-        raise ConfigError(f"format={quoted(format)}: expected one of {names}")
-    if is_hdf5 and format != "official":
-        raise ConfigError(f"{path}: a {path.suffix} file is of the official format, not {format!r}")
-    if dtype != torch.float32 and format != "native":
-        raise ConfigError(f"dtype={dtype}: only the native format has it, not {format!r}")
-    folder, weights = (path.parent, path.name) if is_hdf5 else (path, "weights.hdf5")
+    # The format whose file of weights is named, if the target is not a folder.
+    by_file = next((f for f in registry.writable() if f.new_weights and f.is_named_by(path)), None)
+    chosen = registry.find_format(format) if format is not None else by_file or ELMOKIT
+    if by_file not in (chosen, None):
+        raise ConfigError(
+            f"{path}: a {path.suffix} file is of the {by_file.name} format, not {chosen.name!r}"
+        )
+    if dtype != torch.float32 and "float16" not in chosen.holds:
+        names = " or ".join(f.name for f in registry.writable() if "float16" in f.holds)
+        raise ConfigError(f"dtype={dtype}: only the format {names} has it, not {chosen.name!r}")
+    folder = path.parent if by_file else path
     _check_no_run(folder)
     found = format_in(folder)
     # A pair has no file of the names that tell of an unknown format.
-    if found not in (format, None) and not (is_hdf5 and found == UNKNOWN):
+    if found not in (chosen, None) and not (by_file and found == "unknown"):
         raise FileError(
-            f"{folder} holds a model of another format ({found}), which would be mixed with this "
-            "one; choose another folder"
+            f"{folder} holds a model of another format ({_in_words(found)}), which would be mixed "
+            "with this one; choose another folder"
         )
-    if not force and not is_hdf5 and _has_files(folder):
+    if not force and not by_file and _has_files(folder):
         raise FileError(f"{folder} exists already; choose another name, or force it (--force)")
-    if format == "official":
-        _check_alone(folder, weights)
-    writers: dict[str, Callable[[Checkpoint, Path], None]] = {
-        "native": lambda c, f: write_native(c, f, dtype),
-        "official": lambda c, f: write_official(c, f, weights),
-        "tf": write_tf_checkpoint,
-        "manylangs": write_manylangs,
-    }
-    # What the old model had beside its weights, and the new one may not have.
-    drop = ("softmax_weights.hdf5", "vocab.txt") if force and found == format else ()
+    if chosen is OFFICIAL:
+        check_alone(folder, path.name if by_file else OFFICIAL.new_weights)
+    drop = OPTIONAL_FILES if force and found == chosen else ()
+    assert chosen.write is not None  # of those that `find_format` finds
     with whole_folder(folder, replace=force, drop=drop) as temporary:
-        writers[format](checkpoint, temporary)
-    return folder, format
+        chosen.write(_converted(checkpoint, dtype), temporary)
+        if by_file and by_file.new_weights:
+            (temporary / by_file.new_weights).rename(temporary / path.name)
+    return folder, chosen
 
 
-def save_native(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype) -> None:
+def save_folder(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype) -> None:
     """Write our format into a new or empty folder, or over a model of the same format."""
     _check_no_run(folder)
     found = format_in(folder)
-    if found != "native" and (found is not None or _has_files(folder)):
-        what = "other files" if found is None else f"a model of another format ({found})"
+    if found != ELMOKIT and (found is not None or _has_files(folder)):
+        what = "other files" if found is None else f"a model of another format ({_in_words(found)})"
         raise FileError(
             f"{folder} holds {what}; a model is saved to a new or empty folder, or over one of "
             "elmokit's own format"
@@ -105,22 +91,38 @@ def save_native(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype) -> Non
 def save_beside(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype = torch.float32) -> None:
     """Write our format into the folder of a run, whose files it belongs to."""
     with whole_folder(folder) as temporary:
-        write_native(checkpoint, temporary, dtype)
+        write_folder(_converted(checkpoint, dtype), temporary)
 
 
-def format_in(folder: Path) -> str | None:
+def format_in(folder: Path) -> Format | Literal["unknown"] | None:
     """The format of the model in a folder, or of what remains of one; None if there is none."""
     if not is_there(folder):
         return None
     if not folder.is_dir():
         raise FileError(f"{folder}: a file is in the way of the folder to be written")
     names = [path.name for path in list_folder(folder)]
+
+    def has_any(marks: tuple[str, ...]) -> bool:
+        return any(fnmatchcase(name, mark) for name in names for mark in marks)
+
     if "config.json" in names and "format_version" in read_json(folder / "config.json"):
-        return "native"
-    for format, marks in MARKS.items():
-        if any(fnmatch(name, mark) for name in names for mark in marks):
-            return format
-    return None
+        return ELMOKIT
+    marked = next((format for format in registry.FORMATS if has_any(format.marks)), None)
+    return marked or ("unknown" if has_any(UNKNOWN) else None)
+
+
+def _in_words(found: Format | Literal["unknown"] | None) -> str:
+    return found.label if isinstance(found, Format) else "unknown to elmokit"
+
+
+def _converted(checkpoint: Checkpoint, dtype: torch.dtype) -> Checkpoint:
+    """The same model with its weights in another type: float16 halves them, and is not exact."""
+    largest = torch.finfo(dtype).max
+    for name, tensor in checkpoint.tensors.items():
+        if (tensor.abs() > largest).any():
+            raise ConfigError(f"{name} has weights beyond ±{largest:g}, the limit of {dtype}")
+    tensors = {name: t.to(dtype) for name, t in checkpoint.tensors.items()}
+    return replace(checkpoint, tensors=tensors)
 
 
 def _check_no_run(folder: Path) -> None:
@@ -137,30 +139,3 @@ def _has_files(folder: Path) -> bool:
     if not is_there(folder) or is_incomplete(folder):
         return False
     return any(path.name[0] != "." for path in list_folder(folder))
-
-
-def _check_alone(folder: Path, weights: str) -> None:
-    """Refuse a folder in which nobody could tell which weights belong to the options."""
-    for path in hdf5_files(folder, ".hdf5", ".h5") if is_there(folder) else ():
-        if path.name != weights and kind_of_hdf5(path) == WEIGHTS:
-            raise FileError(f"{folder} holds another model, {path.name}; choose another folder")
-
-
-def lost_in(checkpoint: Checkpoint, format: Format) -> list[str]:
-    """What of a model the format cannot hold, in words for people."""
-    if format == "native":
-        return []
-    lost = []
-    if checkpoint.config.state != "zero":
-        lost.append(f"the choice of state ({checkpoint.config.state})")
-    if checkpoint.config.normalization != "NFC":
-        lost.append("that text is not normalised")
-    if checkpoint.config.tokenizer not in (None, "regex"):
-        lost.append(f"the tokenizer ({checkpoint.config.tokenizer})")
-    if checkpoint.config.mixes:
-        lost.append(f"the mixes ({', '.join(checkpoint.config.mixes)})")
-    if "warm_h" in checkpoint.tensors:
-        lost.append("the warm state")
-    if checkpoint.vocab is not None and format == "manylangs":
-        lost.append("the softmax")
-    return lost

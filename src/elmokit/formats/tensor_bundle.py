@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ConfigError, FileError, FormatError, quoted
-from ..files.crc32c import masked_crc32c
-from ..files.files import check_readable, check_space, unreadable
-from .sstable import read_table, read_varint, write_table, write_varint
+from ..files.read import check_readable, unreadable
+from ..files.write import check_space
+from .sstable import masked_crc32c, read_table, read_varint, write_table, write_varint
 
 _DTYPES = {1: "float32", 2: "float64", 3: "int32", 9: "int64", 19: "float16"}
 _CODES = {name: code for code, name in _DTYPES.items()}
@@ -60,11 +60,6 @@ def read_bundle(prefix: Path, wanted: Callable[[str], bool] = all) -> dict[str, 
                 f"{one.shard}: {quoted(one.name)} overlaps {quoted(following.name)}; {_DAMAGED}"
             )
     return {entry.name: _read_tensor(entry) for entry in chosen}
-
-
-def list_bundle(prefix: Path) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of all tensors, whatever their dtype, from the index file alone."""
-    return {entry.name: entry.shape for entry in _read_index(prefix)}
 
 
 def write_bundle(prefix: Path, tensors: Mapping[str, npt.NDArray[Any]]) -> None:

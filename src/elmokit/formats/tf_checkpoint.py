@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from ..errors import FileError, FormatError
-from ..files.files import is_there, list_folder, read_json, read_words, write_json
+from ..files.read import is_there, list_folder, read_json, read_words
+from ..files.write import write_json
 from ..text.vocab import Vocab
 from .bilm_tf import (
     checkpoint_name,
@@ -14,10 +15,11 @@ from .bilm_tf import (
     rules,
     softmax_rules,
 )
-from .checkpoint import Checkpoint, expected_tensors
-from .names import to_ours, to_theirs
+from .checkpoint import Checkpoint, Format, expected_tensors, to_ours, to_theirs
 from .official import add_softmax, write_vocab
 from .tensor_bundle import read_bundle, write_bundle
+
+_NEW = "model.ckpt"
 
 
 def find_prefix(folder: Path) -> Path:
@@ -37,8 +39,9 @@ def find_prefix(folder: Path) -> Path:
     return found[0].with_suffix("")
 
 
-def read_tf_checkpoint(prefix: Path) -> Checkpoint:
-    """The model of a checkpoint PREFIX.index, with the options and vocabulary beside it."""
+def read_tf_checkpoint(path: Path) -> Checkpoint:
+    """The model of a checkpoint PREFIX.index or its folder, with the options and vocabulary."""
+    prefix = find_prefix(path) if path.is_dir() else path.with_suffix("")
     folder = prefix.parent
     if not is_there(folder / "options.json"):
         raise FileError(f"{folder}: the options.json of the training run is missing")
@@ -51,7 +54,7 @@ def read_tf_checkpoint(prefix: Path) -> Checkpoint:
     source = {official_name(name): array for name, array in variables.items()}
     where = f"{prefix}.index"
     tensors = to_ours(rules(config), source, expected_tensors(config), where)
-    checkpoint = Checkpoint(config=config, tensors=tensors, format="TensorFlow checkpoint")
+    checkpoint = Checkpoint(config=config, tensors=tensors, format=TF_CHECKPOINT.label)
     vocabularies = [path for path in sorted(folder.glob("*vocab*")) if not path.is_dir()]
     if "softmax/W" not in source:
         checkpoint.notes.append("the checkpoint holds no softmax, so it cannot score text")
@@ -71,8 +74,8 @@ def read_tf_checkpoint(prefix: Path) -> Checkpoint:
     return checkpoint
 
 
-def write_tf_checkpoint(checkpoint: Checkpoint, folder: Path, name: str = "model.ckpt") -> None:
-    """Write the checkpoint `name`, its options and its vocabulary into `folder`."""
+def write_tf_checkpoint(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write a checkpoint, its options and its vocabulary into `folder`."""
     options = options_from_config(checkpoint.config, num_characters=261)
     table = rules(checkpoint.config)
     if checkpoint.vocab is not None:
@@ -83,8 +86,22 @@ def write_tf_checkpoint(checkpoint: Checkpoint, folder: Path, name: str = "model
         checkpoint_name(official): tensor.float().numpy()
         for official, tensor in to_theirs(table, checkpoint.tensors).items()
     }
-    write_bundle(folder / name, variables)
+    write_bundle(folder / _NEW, variables)
     (folder / "checkpoint").write_text(
-        f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n', encoding="utf-8"
+        f'model_checkpoint_path: "{_NEW}"\nall_model_checkpoint_paths: "{_NEW}"\n', encoding="utf-8"
     )
     write_json(folder / "options.json", options | {"bidirectional": True})
+
+
+TF_CHECKPOINT = Format(
+    name="tf",
+    label="TensorFlow checkpoint",
+    layout="*.index + options.json",
+    weights=("*.index",),
+    marks=("*.index",),
+    anchor="*options.json",
+    files=("*.json", "*.index", "*.data-*", "*vocab*", "checkpoint"),
+    holds=frozenset({"softmax"}),
+    read=read_tf_checkpoint,
+    write=write_tf_checkpoint,
+)

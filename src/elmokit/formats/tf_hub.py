@@ -16,30 +16,23 @@ from torch import Tensor
 
 from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig, MixConfig
 from ..errors import ConfigError, FormatError
-from ..files.files import is_there
 from .bilm_tf import cell_name, official_name, rules
-from .checkpoint import Checkpoint, check_shape, expected_tensors
-from .names import to_ours
+from .checkpoint import Checkpoint, Format, check_shape, expected_tensors, to_ours
 from .tensor_bundle import read_bundle
 
-PREFIX = Path("variables", "variables")
+_PREFIX = "variables/variables"
 """Where a module has its checkpoint."""
 
 _UNSEEN = (
-    "activation relu, clipping at 3, skip connections and at most 50 bytes a word, "
+    "activation relu, clipping at 3, skip connections and at most 50 bytes per word, "
     "as in the paper's model"
 )
 _WEIGHTS, _SCALING = "aggregation/weights", "aggregation/scaling"
 
 
-def is_tf_hub(folder: Path) -> bool:
-    """Whether a folder is a module."""
-    return is_there(folder / f"{PREFIX}.index")
-
-
 def read_tf_hub(folder: Path) -> Checkpoint:
     """The biLM of a module, and the mix that it learned."""
-    prefix = folder / PREFIX
+    prefix = folder / _PREFIX
     where = f"{prefix}.index"
     variables = read_bundle(prefix, lambda name: name.startswith(("bilm/", "aggregation/")))
     source = {official_name(name): array for name, array in variables.items()}
@@ -47,7 +40,7 @@ def read_tf_hub(folder: Path) -> Checkpoint:
     checkpoint = Checkpoint(
         config=config,
         tensors=to_ours(rules(config), source, expected_tensors(config), where),
-        format="TensorFlow Hub module",
+        format=TF_HUB.label,
         notes=[f"a module does not say everything; taken: {_UNSEEN}"],
     )
     if _WEIGHTS in source and _SCALING in source:
@@ -104,3 +97,15 @@ def add_mix(checkpoint: Checkpoint, scalars: Tensor, gamma: Tensor, where: str) 
     checkpoint.config = replace(checkpoint.config, mixes={"default": MixConfig()})
     checkpoint.tensors["mixes.default.scalars"] = scalars
     checkpoint.tensors["mixes.default.gamma"] = gamma.reshape(())
+
+
+TF_HUB = Format(
+    name="tf-hub",
+    label="TensorFlow Hub module",
+    layout=f"{_PREFIX}.index",
+    weights=(f"{_PREFIX}.index",),
+    marks=("saved_model.pb", "tfhub_module.pb", "variables"),
+    anchor=f"{_PREFIX}.index",
+    files=(f"{_PREFIX}.index", f"{_PREFIX}.data-*"),
+    read=read_tf_hub,
+)

@@ -27,13 +27,12 @@ from ..engine import (
 )
 from ..engine.likelihood import Perplexity, SentenceScore
 from ..errors import ConfigError, InputError, quoted
-from ..files.output import output_path
+from ..files.folders import output_path
 from ..formats.catalogue.install import local_copy
 from ..formats.checkpoint import Checkpoint
-from ..formats.hub import upload
-from ..formats.load import read_checkpoint
+from ..formats.load import read_checkpoint, upload
 from ..formats.official import read_official
-from ..formats.save import save_native
+from ..formats.save import save_folder
 from ..layers import Direction, Layers, halves, layer_weights
 from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
 from ..pooling import Pooling, normalise, poolers
@@ -283,7 +282,7 @@ class Elmo(nn.Module):
                 "the tokenizer is a Python function and is not saved with the model; pass "
                 "tokenizer= again when you load it"
             )
-        save_native(self.to_checkpoint(), output_path(folder), find_dtype(dtype))
+        save_folder(self.to_checkpoint(), output_path(folder), find_dtype(dtype))
 
     def push_to_hub(self, repo_id: str, *, private: bool = False) -> str:
         """Put the model on the Hugging Face Hub; returns its address."""

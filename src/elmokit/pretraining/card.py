@@ -5,7 +5,8 @@ from typing import Any
 
 from .. import __version__
 from ..corpus.corpus import Corpus
-from ..files.files import is_there, whole_file
+from ..files.read import is_there
+from ..files.write import whole_file
 
 FIRST_LINE = "<!-- Written by elmokit pretrain. Delete this line to keep your changes. -->"
 

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError, FormatError
-from ..files.files import is_there, read_json
-from ..files.replace import whole_folder
-from ..files.tensor_file import load_tensors, open_tensors, save_tensors
+from ..files.arrays import load_tensors, open_tensors, save_tensors
+from ..files.folders import whole_folder
+from ..files.read import is_there, read_json
 from .progress import Progress
 
 log = logging.getLogger(__name__)

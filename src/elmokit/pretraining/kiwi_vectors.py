@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError, MissingExtra
-from ..vectors.static_vectors import StaticVectors
+from ..vectors.static import StaticVectors
 
 NUM_ANCHORS = 320
 """Morphemes to compare all others with; Kiwi 0.24 has 256 dimensions."""

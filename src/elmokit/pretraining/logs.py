@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FormatError, MissingExtra
-from ..files.files import MAX_WORDS_BYTES, check_readable, is_there, whole_file, write_errors
+from ..files.read import MAX_WORDS_BYTES, check_readable, is_there
+from ..files.write import whole_file, write_errors
 
 
 class RunLog:

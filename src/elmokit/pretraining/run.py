@@ -23,10 +23,16 @@ from ..config import ElmoConfig
 from ..corpus.corpus import Corpus
 from ..errors import ConfigError, ElmoError, FileError, FormatError
 from ..figures import draw_curve
-from ..files.files import whole_file, write_json
-from ..files.lock import locked
-from ..files.output import LOCK, check_output_folder, remove_ours
-from ..files.replace import INCOMPLETE, complete, is_incomplete
+from ..files.folders import (
+    INCOMPLETE,
+    LOCK,
+    check_output_folder,
+    complete,
+    is_incomplete,
+    locked,
+    remove_ours,
+)
+from ..files.write import whole_file, write_json
 from ..formats.save import save_beside
 from ..model import Elmo
 from .card import write_card

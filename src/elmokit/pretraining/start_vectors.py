@@ -18,7 +18,7 @@ from torch import Tensor
 from ..corpus.corpus import SPECIAL_WORDS, Corpus
 from ..errors import InputError
 from ..model import Elmo
-from ..vectors.static_vectors import StaticVectors, read_static_vectors
+from ..vectors.static import StaticVectors, read_static_vectors
 from .kiwi_vectors import kiwi_vectors
 from .objective import BatchReader, Objective
 

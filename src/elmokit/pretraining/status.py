@@ -6,7 +6,7 @@ from types import NoneType
 from typing import Any
 
 from ..errors import ConfigError, FileError, FormatError
-from ..files.files import json_field, read_json
+from ..files.read import json_field, read_json
 from .checkpoint import newest_progress
 from .config import PretrainConfig
 from .logs import read_log

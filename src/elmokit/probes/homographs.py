@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FormatError, InputError, quoted
-from ..files.files import read_lines
+from ..files.read import read_lines
 from ..model import Elmo
 from ..pooling import normalise
 from .layers import Vectors, layer_names, read_marked, word_vectors

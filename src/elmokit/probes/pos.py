@@ -22,7 +22,7 @@ from ..errors import ConfigError, InputError
 from ..model import Elmo
 from ..nn import ScalarMix
 from ..tasks.parts.conll import TaggedSentence
-from ..vectors.static_vectors import StaticVectors
+from ..vectors.static import StaticVectors
 from .layers import spread, token_layers
 from .tables import format_table, percent
 

@@ -16,7 +16,7 @@ from xml.parsers import expat
 import numpy as np
 
 from ..errors import FileError, FormatError, InputError, quoted
-from ..files.files import read_lines
+from ..files.read import read_lines
 from ..model import Elmo
 from ..pooling import normalise
 from .layers import Vectors, layer_names, spread, stream_layers, with_average

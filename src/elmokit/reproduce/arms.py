@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, FileError
-from ..files.files import read_json
+from ..files.read import read_json
 from ..model import Elmo
 from ..tasks.config import ElmoPlacement, Place, TaskConfig, TrainerConfig
 from ..tasks.parts.bilm import FrozenLayers
 from ..tasks.registry import find_task
 from ..tasks.runs.files import holds_run
 from ..tasks.runs.train import STATIC_BYTES, train_task
-from ..vectors.static_vectors import StaticVectors, read_static_vectors
+from ..vectors.static import StaticVectors, read_static_vectors
 from .layout import DATA_SETS, STATIC, data_set, find_one, task_data
 from .plan import Setup
 

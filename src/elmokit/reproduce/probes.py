@@ -28,7 +28,7 @@ from ..probes.tables import format_table, percent
 from ..probes.wsd import SenseSentence, SenseSet
 from ..tasks.parts.conll import read_conllu
 from ..tasks.parts.lines import read_pairs
-from ..vectors.static_vectors import read_static_vectors
+from ..vectors.static import read_static_vectors
 from . import layout
 from .layout import find_all, find_one, find_pair
 from .paper import PAPER, TABLE5, TABLE5_DATA, TABLE5_OTHERS, TABLE6, TABLE6_DATA, TABLE6_OTHERS

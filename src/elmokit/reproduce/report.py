@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .. import __version__
-from ..files.files import whole_file, write_json
+from ..files.write import whole_file, write_json
 from ..tasks.config import TaskConfig
 from .arms import Outcome
 from .paper import OTHER, error_reduction

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ..errors import ConfigError, FileError, quoted
 from ..figures import require_matplotlib
-from ..files.files import json_field, list_folder, read_json
-from ..files.output import check_output_folder, is_nothing
+from ..files.folders import check_output_folder, is_nothing
+from ..files.read import json_field, list_folder, read_json
 from ..model import Elmo
 from ..tasks.parts.bilm import load_bilm
 from .comparisons import compare_layers, figure1, figure2, table1, table2, table3

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..config import within
 from ..errors import FormatError, InputError
-from ..files.files import json_field
+from ..files.read import json_field
 from ..nn.shapes import Bool, Float
 from ..text.reader import Reader
 from .config import WIDE, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from ..config import within
 from ..errors import FormatError, InputError
-from ..files.files import json_field
+from ..files.read import json_field
 from ..nn.shapes import Bool, Float, Int
 from ..text.marked import parse_marked, split_marked
 from ..text.reader import Reader

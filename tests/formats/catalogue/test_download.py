@@ -26,8 +26,9 @@ from web_server import Page, Server
 from elmokit import Elmo, download_model
 from elmokit.compat.allennlp import Elmo as AllenNlpElmo
 from elmokit.errors import ConfigError, FileError, FormatError
-from elmokit.files.replace import INCOMPLETE
-from elmokit.formats.catalogue import caches, entries, fetch
+from elmokit.files.folders import INCOMPLETE
+from elmokit.formats.catalogue import entries, fetch
+from elmokit.formats.catalogue import entries as caches
 from elmokit.formats.catalogue.install import fetch_address
 from elmokit.formats.save import write_checkpoint
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from ...engine import Embedder, Engine, Request, padded
 from ...errors import ConfigError, FileError
-from ...files.files import read_json
+from ...files.read import read_json
 from ...formats.catalogue.install import local_copy
-from ...formats.names import Rule
+from ...formats.checkpoint import Rule
 from ...formats.official import read_official
 from ...model import Elmo as Model
 from ...model import Execution

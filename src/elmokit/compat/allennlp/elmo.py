@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from ...errors import ConfigError, InputError, quoted
-from ...files.files import whole_file
-from ...files.output import output_path
-from ...files.sink import new_hdf5
+from ...files.folders import output_path
+from ...files.write import new_hdf5, whole_file
 from .bilm import ElmoBiLm, remove_sentence_boundaries
 from .ids import ELMoTokenCharactersIndexer, batch_to_ids
 

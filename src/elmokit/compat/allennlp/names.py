@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ...config import ElmoConfig
-from ...formats.names import Rule, same, to_theirs
+from ...formats.checkpoint import Rule, same, to_theirs
 
 
 class Names(nn.Module):

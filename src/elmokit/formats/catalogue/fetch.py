@@ -15,7 +15,8 @@ from tqdm.auto import tqdm
 
 from ... import __version__
 from ...errors import FileError
-from ...files.files import check_readable, write_errors
+from ...files.read import check_readable
+from ...files.write import write_errors
 from .entries import ModelFile
 
 if TYPE_CHECKING:

@@ -12,30 +12,27 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ...errors import ConfigError, FileError, FormatError, quoted
-from ...files.files import (
-    check_readable,
-    is_there,
-    list_folder,
-    read_json,
-    whole_file,
-    write_errors,
-)
-from ...files.output import check_output_folder
-from ...files.replace import is_incomplete, whole_folder
+from ...files.folders import check_output_folder, is_incomplete, whole_folder
+from ...files.read import check_readable, is_there, list_folder, read_json
+from ...files.write import whole_file, write_errors
 from ..archive import unpack_model
-from .caches import (
+from .entries import (
     SOURCE,
+    ModelEntry,
+    ModelFile,
     cache_folder,
     check_recorded_hash,
+    close_names,
     copies,
     describe_source,
+    find_file,
+    find_model,
     is_complete,
     is_offline,
     lock,
     model_folder,
     module_copies,
 )
-from .entries import ModelEntry, ModelFile, close_names, find_file, find_model
 from .fetch import fetch, forget, hash_file, wrong_contents
 
 log = logging.getLogger(__name__)
@@ -116,14 +113,14 @@ def fetch_address(url: str) -> Path:
         # The address that the script names, then the others.
         urls = _addresses(entry, file, (url, *(other for other in file.urls if other != url)))
     key = hashlib.sha256(url.encode()).hexdigest()[:16]
-    place = cache_folder() / "files" / key / file.name
-    if is_there(place):
-        check_readable(place)
-        return place
-    with lock(key, place):
-        if not is_there(place):
-            _move(_obtain(file, urls, place, what).path, place)
-    return place
+    path = cache_folder() / "files" / key / file.name
+    if is_there(path):
+        check_readable(path)
+        return path
+    with lock(key, path):
+        if not is_there(path):
+            _move(_obtain(file, urls, path, what).path, path)
+    return path
 
 
 def local_copy(source: str | Path) -> Path:
@@ -251,15 +248,15 @@ class _Copy(NamedTuple):
 
 def _obtain(file: ModelFile, urls: Sequence[str], by_hand: Path, what: str) -> _Copy:
     """A checked copy of a file, from this machine or else from the network."""
-    for place in (by_hand, *copies(file)):
-        if is_there(place) and place.is_file():
-            problem = wrong_contents(place, file)
+    for path in (by_hand, *copies(file)):
+        if is_there(path) and path.is_file():
+            problem = wrong_contents(path, file)
             if problem is None:
-                sha256 = _checked_hash(place, file, what)
-                log.info("%s: found as %s", what, place)
-                return _Copy(place, str(place), sha256)
-            if place == by_hand:
-                raise FileError(f"{place}: {problem}; remove the file")
+                sha256 = _checked_hash(path, file, what)
+                log.info("%s: found as %s", what, path)
+                return _Copy(path, str(path), sha256)
+            if path == by_hand:
+                raise FileError(f"{path}: {problem}; remove the file")
     advice = f"fetch {urls[0]} by hand and put it into {by_hand.parent}"
     name = file.name if what in urls else what
     if is_offline() and is_address(urls[0]):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ...errors import FileError, FormatError, InputError
-from ...files.files import read_lines
+from ...files.read import read_lines
 
 log = logging.getLogger(__name__)
 

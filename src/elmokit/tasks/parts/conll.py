@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ...errors import ConfigError, FormatError, InputError, quoted
-from ...files.files import read_lines
+from ...files.read import read_lines
 from ...text.token import Token
 from .tags import bio_fault, iob1_to_bio, is_iob1, is_tag, spans
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from ...errors import ConfigError, FormatError, InputError, quoted
-from ...files.files import read_lines
+from ...files.read import read_lines
 
 T = TypeVar("T")
 

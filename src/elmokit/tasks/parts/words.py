@@ -13,7 +13,7 @@ from ...nn.shapes import Bool, Float, Int
 from ...text.chars import PADDING as NO_CHARACTER
 from ...text.chars import ByteCharacters
 from ...text.normalize import without_surrogates
-from ...vectors.static_vectors import StaticVectors
+from ...vectors.static import StaticVectors
 from ..config import WordsConfig
 from .bilm import LayerSource, Tokens
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from ...errors import FileError, FormatError, quoted
-from ...files.files import whole_file
-from ...files.tensor_file import open_tensors, save_tensors
+from ...files.arrays import open_tensors, save_tensors
+from ...files.write import whole_file
 
 ADVICE = "restore it from a copy, or train in a new folder"
 

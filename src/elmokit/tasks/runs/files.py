@@ -26,8 +26,9 @@ import torch
 from torch import nn
 
 from ...errors import ConfigError, FileError, FormatError, quoted
-from ...files.files import is_there, json_field, read_json, read_words, whole_file, write_json
-from ...files.tensor_file import load_tensors, open_tensors, save_tensors
+from ...files.arrays import load_tensors, open_tensors, save_tensors
+from ...files.read import is_there, json_field, read_json, read_words
+from ...files.write import whole_file, write_json
 from ..parts.words import WordTable
 from ..registry import current_name
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, overload
 import torch
 
 from ...errors import ConfigError, ElmoError, FileError, FormatError, InputError
-from ...files.files import is_there
+from ...files.read import is_there
 from ...model import Elmo
 from ...model.device import find_device
 from ...text.reader import Reader

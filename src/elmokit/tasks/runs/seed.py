@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Generic
 
 from ...errors import FileError, FormatError, quoted
-from ...files.files import is_there, json_field, read_json, read_words, whole_file
+from ...files.read import is_there, json_field, read_json, read_words
+from ...files.write import whole_file
 from ...model import Elmo
 from ...pretraining.interrupts import Interrupts
 from ..config import TrainerConfig

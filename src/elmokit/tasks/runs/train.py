@@ -16,12 +16,11 @@ import numpy as np
 from ...builtin import builtin_folder
 from ...errors import ConfigError, FileError, InputError
 from ...figures import draw_layer_weights
-from ...files.lock import locked
-from ...files.output import LOCK, check_output_folder, remove_ours
+from ...files.folders import LOCK, check_output_folder, locked, remove_ours
 from ...model import Elmo, Execution
 from ...model.device import find_device
 from ...pretraining.interrupts import Interrupts, interrupts
-from ...vectors.static_vectors import StaticVectors, read_static_vectors
+from ...vectors.static import StaticVectors, read_static_vectors
 from ..config import TaskConfig
 from ..parts import bilm
 from ..parts.bilm import FrozenLayers, LayerSource, TunedLayers

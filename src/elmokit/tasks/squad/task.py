@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...errors import FormatError, InputError
-from ...files.files import json_field, read_lines
+from ...files.read import json_field, read_lines
 from ...text.reader import Reader
 from ..parts.embedding import TaskEmbedding
 from ..parts.lines import one_side, share_of

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ from elmokit.corpus import prepare as preparing
 from elmokit.corpus.prepare import prepare
 from elmokit.errors import FormatError
 from elmokit.files.arrays import load_arrays, save_arrays
-from elmokit.files.work import open_work
+from elmokit.files.folders import open_work
 from elmokit.vectors import Entry
-from elmokit.vectors.blocks import open_blocks
+from elmokit.vectors.work import Blocks, Lines, open_unfinished
 
 LINES = [f"line {i}" for i in range(6)]
-CALLS = ["replace", "unlink", "rmdir", "mkdir", "rename"]
+CALLS = ["replace", "unlink", "rmdir", "mkdir", "rename", "fsync"]
 
 
 class Killed(BaseException):
@@ -60,12 +61,19 @@ def contents(folder: Path) -> dict[str, bytes]:
 def embed(output: Path, resume: bool) -> None:
     """What `embed_file` does, without a model."""
     lines = iter(LINES)
-    with open_blocks(output) as blocks:
-        blocks.begin({"layers": "top"}, lines, resume)
+    with open_unfinished(output, 2) as done:
+        done.begin({"layers": "top"}, lines, resume)
         for line in lines:
-            vectors = np.full((2, 3), blocks.num_lines, np.float32)
-            blocks.add([Entry(blocks.num_lines, line, line.split(), vectors)])
-        blocks.write_output(blocks.entries(), 2)
+            vectors = np.full((2, 3), done.num_lines, np.float32)
+            done.add([Entry(done.num_lines, line, line.split(), vectors)])
+        assert done.finish() == len(LINES)
+
+
+def values(output: Path) -> Any:
+    """What a file of vectors holds, to compare."""
+    if output.suffix == ".jsonl":
+        return output.read_bytes()
+    return {key: array.tolist() for key, array in np.load(output).items()}
 
 
 def test_prepare_by_force_can_be_killed_at_any_moment(
@@ -111,10 +119,13 @@ def test_old_corpus_is_back_before_it_is_refused(tmp_path: Path, kill_at: Any) -
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_embed_can_be_killed_at_any_moment(tmp_path: Path, kill_at: Any, exists: bool) -> None:
-    output = tmp_path / "out.npz"
-    embed(tmp_path / "whole.npz", resume=False)
-    whole = dict(np.load(tmp_path / "whole.npz"))
+@pytest.mark.parametrize("suffix", [".npz", ".jsonl"])
+def test_embed_can_be_killed_at_any_moment(
+    tmp_path: Path, kill_at: Any, exists: bool, suffix: str
+) -> None:
+    output = tmp_path / f"out{suffix}"
+    embed(tmp_path / f"whole{suffix}", resume=False)
+    whole = values(tmp_path / f"whole{suffix}")
     for moment in range(1000):
         if exists:
             output.write_bytes(b"old")
@@ -128,23 +139,25 @@ def test_embed_can_be_killed_at_any_moment(tmp_path: Path, kill_at: Any, exists:
             pass
         finally:
             patch.undo()
+        assert not exists or output.read_bytes() == b"old" or values(output) == whole
         embed(output, resume=True)
-        found = dict(np.load(output))
-        assert found.keys() == whole.keys()
-        assert all(np.array_equal(found[key], whole[key]) for key in whole)
-        assert not (tmp_path / "out.npz.partial").exists()
+        assert values(output) == whole
+        assert not (tmp_path / f"out{suffix}.partial").exists()
     assert 10 < moment < 999
 
 
 @pytest.fixture
 def unfinished(tmp_path: Path) -> Path:
     """The output of an embedding run that stopped before its end."""
-    output = tmp_path / "out.npz"
+    return stopped(tmp_path / "out.npz")
+
+
+def stopped(output: Path) -> Path:
     lines = iter(LINES)
-    with pytest.raises(Killed), open_blocks(output) as blocks:
-        blocks.begin({"layers": "top"}, lines, False)
+    with pytest.raises(Killed), open_unfinished(output, 2) as done:
+        done.begin({"layers": "top"}, lines, False)
         for i in range(4):
-            blocks.add([Entry(i, next(lines), ["line", str(i)], np.full((2, 3), i, np.float32))])
+            done.add([Entry(i, next(lines), ["line", str(i)], np.full((2, 3), i, np.float32))])
         raise Killed
     return output
 
@@ -167,6 +180,66 @@ def test_damage_to_any_byte_of_a_block_is_repaired(unfinished: Path, tmp_path: P
         embed(unfinished, resume=True)
         found = dict(np.load(unfinished))
         assert all(np.array_equal(found[key], whole[key]) for key in whole)
+
+
+@pytest.mark.parametrize("name", ["result.jsonl", "journal"])
+def test_damage_to_any_byte_of_json_lines_is_repaired(tmp_path: Path, name: str) -> None:
+    unfinished = stopped(tmp_path / "out.jsonl")
+    embed(tmp_path / "whole.jsonl", resume=False)
+    shutil.copytree(f"{unfinished}.partial", tmp_path / "kept")
+    for damaged in damages(tmp_path / "kept" / name):
+        shutil.copytree(tmp_path / "kept", f"{unfinished}.partial", dirs_exist_ok=True)
+        (tmp_path / "out.jsonl.partial" / name).write_bytes(damaged)
+        embed(unfinished, resume=True)
+        assert unfinished.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+        assert not (tmp_path / "out.jsonl.partial").exists()
+
+
+def test_journal_of_other_values_is_damaged(tmp_path: Path) -> None:
+    unfinished = stopped(tmp_path / "out.jsonl")
+    embed(tmp_path / "whole.jsonl", resume=False)
+    shutil.copytree(f"{unfinished}.partial", tmp_path / "kept")
+    for text in (b"[1]", b"5", b"{}", b'[1, "xy", 2, 3]', b'["1", "", 2, 3]', b"[0, null, 0, 0]"):
+        shutil.copytree(tmp_path / "kept", f"{unfinished}.partial", dirs_exist_ok=True)
+        line = text + f" {zlib.crc32(text):08x}\n".encode()
+        (tmp_path / "out.jsonl.partial" / "journal").write_bytes(line)
+        embed(unfinished, resume=True)
+        assert unfinished.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_json_lines_are_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk never holds more than the result and a journal of 100 bytes per group."""
+    embed(tmp_path / "whole.jsonl", resume=False)
+    size = (tmp_path / "whole.jsonl").stat().st_size
+    folder, sizes = tmp_path / "new", []
+    original = os.replace
+
+    def watched(*args: Any) -> None:
+        sizes.append(sum(len(data) for data in contents(folder).values()))
+        original(*args)
+
+    monkeypatch.setattr(os, "replace", watched)
+    embed(folder / "out.jsonl", resume=False)
+    assert size <= max(sizes) < size + 120 * len(LINES)
+    assert list(contents(folder)) == ["out.jsonl"]
+    assert contents(folder)["out.jsonl"] == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_json_lines_of_an_older_version_are_continued(tmp_path: Path) -> None:
+    """It kept blocks of them, as of the other formats."""
+    stopped(tmp_path / "out.npz").with_name("out.npz.partial").rename(
+        tmp_path / "out.jsonl.partial"
+    )
+    with open_unfinished(tmp_path / "out.jsonl", 2) as done:
+        assert isinstance(done, Blocks)
+        lines = iter(LINES)
+        done.begin({"layers": "top"}, lines, True)
+        assert (done.num_lines, next(lines)) == (4, LINES[4])
+    embed(tmp_path / "out.jsonl", resume=True)
+    embed(tmp_path / "whole.jsonl", resume=False)
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    with open_unfinished(tmp_path / "out.jsonl", 2) as done:
+        assert isinstance(done, Lines)
 
 
 def test_block_of_other_arrays_is_damaged(unfinished: Path) -> None:

@@ -2,7 +2,7 @@
 
 config.json          architecture, tokenizer, normalisation, state, mixes
 model.safetensors    weights of the biLM, softmax, mixes and warm state
-vocab.txt            words of the softmax, one a line
+vocab.txt            words of the softmax, one per line
 characters.json      code points and ids (models with their own characters)
 words.json           words and rows (models that read word vectors)
 """
@@ -13,18 +13,19 @@ import torch
 
 from ..config import ElmoConfig
 from ..errors import ConfigError, FormatError, quoted
-from ..files.files import read_json, read_words, write_json
-from ..files.tensor_file import load_tensors, save_tensors
+from ..files.arrays import load_tensors, save_tensors
+from ..files.read import read_json, read_words
+from ..files.write import write_json
 from ..text.vocab import Vocab
-from .checkpoint import Checkpoint, check_complete, expected_tensors
+from .checkpoint import Checkpoint, Format, check_complete, expected_tensors
 from .official import write_vocab
 
 FORMAT_VERSION = 1
-NATIVE_FILES = ("config.json", "model.safetensors", "vocab.txt", "characters.json", "words.json")
 
 
-def read_native(folder: Path) -> Checkpoint:
-    """The model of a folder that `write_native` wrote."""
+def read_folder(path: Path) -> Checkpoint:
+    """The model of a folder that `write_folder` wrote, or of its file of weights."""
+    folder = path if path.is_dir() else path.parent
     where = folder / "config.json"
     values = read_json(where)
     version = values.pop("format_version", None)
@@ -42,11 +43,7 @@ def read_native(folder: Path) -> Checkpoint:
     check_complete(str(weights), tensors, expected_tensors(config))
     # A copy, as the file does not align its tensors, on which the last bit of a product depends.
     copies = {name: t.to(torch.float32, copy=True) for name, t in tensors.items()}
-    checkpoint = Checkpoint(
-        config=config,
-        tensors=copies,
-        format="elmokit folder",
-    )
+    checkpoint = Checkpoint(config=config, tensors=copies, format=ELMOKIT.label)
     cnn = config.encoder.char_cnn
     # Only what the model uses: another may have been in the folder before it.
     if cnn is not None and cnn.characters == "unicode":
@@ -64,14 +61,9 @@ def read_native(folder: Path) -> Checkpoint:
     return checkpoint
 
 
-def write_native(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype = torch.float32) -> None:
-    """Write our folder; `dtype` torch.float16 halves the weights at the cost of exactness."""
-    largest = torch.finfo(dtype).max
-    for name, tensor in checkpoint.tensors.items():
-        if (tensor.abs() > largest).any():
-            raise ConfigError(f"{name} has weights beyond ±{largest:g}, the limit of {dtype}")
-    tensors = {name: t.to(dtype) for name, t in checkpoint.tensors.items()}
-    save_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
+def write_folder(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write our folder, the weights in the type that they have."""
+    save_tensors(folder / "model.safetensors", checkpoint.tensors, {"format": "pt"})
     if checkpoint.vocab is not None:
         write_vocab(folder / "vocab.txt", checkpoint.vocab)
     if checkpoint.characters is not None:
@@ -88,3 +80,19 @@ def _read_dictionary(path: Path) -> dict[str, int]:
         if type(row) is not int:
             raise FormatError(f"{path}: {quoted(entry)} has {quoted(row)}, expected a whole number")
     return dictionary
+
+
+ELMOKIT = Format(
+    name="elmokit",
+    label="elmokit folder",
+    layout="config.json + model.safetensors",
+    weights=("model.safetensors",),
+    settings="config.json",
+    marks=(),  # a config.json that says its format_version; other libraries have one, too
+    anchor="model.safetensors",
+    files=("*.json", "*.safetensors", "*.txt"),
+    holds=frozenset({"text", "softmax", "float16"}),
+    read=read_folder,
+    write=write_folder,
+    aliases=("native",),
+)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from strategies import assert_refused
 
 from elmokit.errors import InputError
-from elmokit.files.byte_stream import ByteStream
-from elmokit.vectors.static_vectors import StaticVectors, read_static_vectors
+from elmokit.vectors.static import ByteStream, StaticVectors, read_static_vectors
 
 WORDS = ["the", "한글", "</s>", "Café", "new york", "9", "🙂"]
 DIM = 5

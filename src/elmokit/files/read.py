@@ -1,76 +1,35 @@
-"""Files that are either whole or not there, and text files plain or compressed."""
+"""Reading without trust: what is there, JSON, and text files, plain or compressed."""
 
 import gzip
+import importlib
+import io
 import json
 import lzma
 import os
-import shutil
 import stat
+import struct
 import sys
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import FileError, FormatError, quoted
-from .zstd import open_zstd
+from ..errors import FileError, FormatError, MissingExtra, quoted
 
 MAX_JSON_BYTES = 64 << 20
 MAX_WORDS_BYTES = 1 << 30
 """The largest vocabulary or dictionary that is read."""
 MAX_LINE_BYTES = 64 << 20
 
+ZIP_ERRORS = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
+    struct.error,
+)  # fmt: skip
+"""What zipfile and its decompressors raise for damaged archives."""
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write to; it becomes `path` if the block succeeds."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with write_errors(path, temporary):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield temporary
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def write_errors(path: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Say which file could not be written, and why, in an error of ours.
-
-    Args:
-        path: What is being written.
-        temporary: What it is called until it is complete, a name that means nothing to the user.
-    """
-
-    def final(name: object) -> str:
-        return str(name).replace(str(temporary or path), str(path))
-
-    try:
-        yield
-    except FileError as e:
-        if temporary is None or str(temporary) not in str(e):
-            raise
-        raise FileError(final(e)) from e
-    except OSError as e:
-        inside = temporary and str(e.filename or "").startswith(str(temporary))
-        raise FileError(
-            f"{final(e.filename) if inside else path} cannot be written: {e.strerror or e}"
-        ) from e
-
-
-def check_space(path: Path, num_bytes: int) -> None:
-    """Fail for a file that the disk has no room for, before any of it is written."""
-    try:
-        free = shutil.disk_usage(path.parent).free
-    except OSError:
-        return  # there is no such folder yet, or the file system does not say
-    if num_bytes > free > 0:
-        raise FileError(
-            f"{path} cannot be written: it needs {num_bytes / 1e6:,.1f} MB, and the disk has "
-            f"{free / 1e6:,.1f} MB left; free some space"
-        )
+_CHUNK = 1 << 17
 
 
 def check_readable(path: Path, limit: int | None = None) -> None:
@@ -97,14 +56,12 @@ def check_no_device(path: Path) -> None:
     if str(path) == "-" or not is_there(path):
         return
     mode = path.stat().st_mode
-    is_text = not stat.S_ISCHR(mode) or path.samefile(os.devnull) or _is_terminal(path)
+    is_text = not stat.S_ISCHR(mode) or path.samefile(os.devnull)
+    if not is_text:
+        with path.open("rb", buffering=0) as file:
+            is_text = file.isatty()
     if stat.S_ISBLK(mode) or not is_text:
         raise FileError(f"{path} is a device; expected a text file")
-
-
-def _is_terminal(path: Path) -> bool:
-    with path.open("rb", buffering=0) as file:
-        return file.isatty()
 
 
 def unreadable(path: Path, e: Exception) -> FileError:
@@ -166,11 +123,6 @@ def json_field(
     return value
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write `value` for people to read."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def read_words(path: Path) -> Iterator[str]:
     """The lines of a file that belongs to a model, such as a vocabulary, of bounded size."""
     check_readable(path, MAX_WORDS_BYTES)
@@ -204,7 +156,7 @@ def read_blocks(source: Path | str, size: int, *, paragraphs: bool = False) -> I
     """The bytes of a text file in blocks of about `size`, each of whole lines.
 
     They end at the end of a paragraph, that is before an empty line, where that is wanted and there
-    is one. A line longer than a block is cut at a blank, or else between two characters.
+    is one. A line longer than a block is cut at a space, or else between two characters.
     """
     path = Path(source)
     num_read = 0
@@ -215,7 +167,7 @@ def read_blocks(source: Path | str, size: int, *, paragraphs: bool = False) -> I
             data = rest + data
             end = _last_break(data, paragraphs)
             if end == 0 and len(data) >= size:
-                end = _last_blank(data)
+                end = _last_space(data)
             if end:
                 yield data[:end]
             rest = data[end:]
@@ -240,8 +192,8 @@ def _last_break(data: bytes, paragraphs: bool) -> int:
     return data.rfind(b"\n") + 1
 
 
-def _last_blank(data: bytes) -> int:
-    """Where a line that is too long may be cut: after a blank, or else before a character."""
+def _last_space(data: bytes) -> int:
+    """Where a line that is too long may be cut: after a space, or else before a character."""
     end = data.rfind(b" ") + 1
     if end == 0:
         end = len(data)
@@ -275,3 +227,58 @@ def _read_errors(path: Path, position: Callable[[], str]) -> Iterator[None]:
         if isinstance(e, FormatError):
             raise
         raise unreadable(path, e) from e
+
+
+def open_zstd(path: Path) -> IO[bytes]:
+    """The decompressed bytes of a file of one or more frames.
+
+    A damaged or truncated file raises EOFError when its end is read, like gzip and lzma.
+    """
+    try:
+        zstandard = importlib.import_module("zstandard")
+    except ImportError as error:
+        raise MissingExtra("zstd", "zstandard") from error
+    return io.BufferedReader(_Frames(path.open("rb"), zstandard), _CHUNK)
+
+
+class _Frames(io.RawIOBase):
+    """All frames of a file: `zstandard.open` stops after the first, and at a truncated end."""
+
+    def __init__(self, file: IO[bytes], zstandard: Any) -> None:
+        self._file = file
+        self._zstandard = zstandard
+        self._frame: Any = None
+        self._input = b""
+        self._output = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._output and self._advance():
+            pass
+        size = min(len(buffer), len(self._output))
+        buffer[:size], self._output = self._output[:size], self._output[size:]
+        return size
+
+    def _advance(self) -> bool:
+        """Decompress the next bytes; False at the end of the file."""
+        self._input = self._input or self._file.read(_CHUNK)
+        if not self._input:
+            if self._frame is not None:
+                raise EOFError("the file ends inside a frame")
+            return False
+        if self._frame is None:
+            self._frame = self._zstandard.ZstdDecompressor().decompressobj()
+        try:
+            self._output = self._frame.decompress(self._input)
+        except self._zstandard.ZstdError as e:
+            raise EOFError(str(e)) from e
+        self._input = self._frame.unused_data if self._frame.eof else b""
+        if self._frame.eof:
+            self._frame = None
+        return True

@@ -7,7 +7,7 @@ come.
 
 import codecs
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FormatError, InputError
-from ..files.byte_stream import ByteStream
-from ..files.files import read_blocks
+from ..files.read import read_blocks
 
 MAX_DIM = 1 << 16
 """Values of a vector; a header that says more is damaged."""
@@ -31,7 +30,7 @@ class StaticVectors:
 
     Attributes:
         words: Row of each word, in the order of the rows.
-        matrix: One vector a row, (N, D).
+        matrix: One vector per row, (N, D).
         lowercase: Whether a word that is not there is looked up in lower case.
     """
 
@@ -179,9 +178,9 @@ def _is_number(text: bytes) -> bool:
 
 
 def _text_rows(
-    stream: ByteStream, dim: int, number: int, path: Path | str
+    stream: "ByteStream", dim: int, number: int, path: Path | str
 ) -> Iterator[tuple[bytes, bytes, str]]:
-    """Word, numbers and place of every line from line `number` on."""
+    """Word, numbers and position of every line from line `number` on."""
     while not stream.at_end:
         where = f"{path}, line {number}"
         line = stream.until(b"\n", _MAX_LINE)
@@ -193,7 +192,7 @@ def _text_rows(
             continue
         word, _, values = line.partition(b" ")
         if line.count(b" ") != dim:
-            # A word with a blank in it (GloVe 840B has some), or columns parted by tabs.
+            # A word with a space in it (GloVe 840B has some), or columns separated by tabs.
             fields = line.rsplit(None, dim)
             if len(fields) != dim + 1:
                 found = len(line.split()) - 1
@@ -203,9 +202,9 @@ def _text_rows(
 
 
 def _binary_rows(
-    stream: ByteStream, num_words: int, dim: int, path: Path | str
+    stream: "ByteStream", num_words: int, dim: int, path: Path | str
 ) -> Iterator[tuple[bytes, bytes, str]]:
-    """Word, bytes and place of every vector of a word2vec binary."""
+    """Word, bytes and position of every vector of a word2vec binary."""
     for number in range(1, num_words + 1):
         if stream.at_end:
             return
@@ -228,3 +227,64 @@ def _numbers(values: bytes, where: str) -> NDArray[np.float32]:
             return np.array([float(value) for value in values.split()], np.float32)
     except ValueError as e:
         raise FormatError(f"{where}: not a number ({e!s:.120})") from e
+
+
+class ByteStream:
+    """The bytes of some blocks, read from the front.
+
+    Args:
+        blocks: The file in pieces; a byte order mark before it is skipped.
+    """
+
+    def __init__(self, blocks: Iterable[bytes]) -> None:
+        self._blocks = iter(blocks)
+        self._buffer = b""
+        self._at = 0
+        self._more()
+        self._buffer = self._buffer.removeprefix(b"\xef\xbb\xbf")
+
+    @property
+    def at_end(self) -> bool:
+        """Whether there is nothing left."""
+        return self._at == len(self._buffer) and not self._more()
+
+    def until(self, end: bytes, limit: int) -> bytes | None:
+        """The bytes before the next `end`, which is skipped, or before the end of the file.
+
+        None if there are more of them than `limit`, which are then still to be read.
+        """
+        searched = self._at
+        while (found := self._buffer.find(end, searched)) < 0:
+            if len(self._buffer) - self._at > limit:
+                return None
+            unread = len(self._buffer) - self._at
+            if not self._more():
+                return self.take(unread)
+            searched = unread
+        if found - self._at > limit:
+            return None
+        start, self._at = self._at, found + len(end)
+        return self._buffer[start:found]
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes, or fewer at the end of the file."""
+        self._fill(size)
+        start, self._at = self._at, min(self._at + size, len(self._buffer))
+        return self._buffer[start : self._at]
+
+    def peek(self, size: int) -> bytes:
+        """The next `size` bytes, which are still to be read; fewer at the end of the file."""
+        self._fill(size)
+        return self._buffer[self._at : self._at + size]
+
+    def _fill(self, size: int) -> None:
+        while len(self._buffer) - self._at < size and self._more():
+            pass
+
+    def _more(self) -> bool:
+        """Put another block behind what is not read yet; False at the end of the file."""
+        block = next(self._blocks, b"")
+        if block:
+            self._buffer = self._buffer[self._at :] + block
+            self._at = 0
+        return bool(block)

@@ -13,12 +13,12 @@ from strategies import assert_refused, make_tiny, tiny_config
 from elmokit import Elmo
 from elmokit.compat.allennlp import ElmoEmbedder
 from elmokit.errors import FileError
-from elmokit.files.replace import INCOMPLETE, complete, whole_folder
+from elmokit.files.folders import INCOMPLETE, complete, whole_folder
 from elmokit.formats.save import write_checkpoint
 
 SENTENCE = [["the", "gift"]]
 TARGETS = {
-    "save_pretrained": "model", "native": "model", "official": "model", "tf": "model",
+    "save_pretrained": "model", "elmokit": "model", "official": "model", "tf": "model",
     "pair": "model/w.hdf5",
 }  # fmt: skip
 
@@ -118,7 +118,7 @@ def test_a_new_model_in_an_empty_folder_can_be_written_again(tmp_path: Path) -> 
 def test_a_failure_in_the_middle_is_a_kill_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write("native", tmp_path, 1)
+    write("elmokit", tmp_path, 1)
     real = os.replace
 
     def fail(source: Path, target: Path) -> None:
@@ -127,20 +127,20 @@ def test_a_failure_in_the_middle_is_a_kill_too(
         real(source, target)
 
     monkeypatch.setattr(os, "replace", fail)
-    assert_refused(lambda: write("native", tmp_path, 2), "model", "Input/output error")
+    assert_refused(lambda: write("elmokit", tmp_path, 2), "model", "Input/output error")
     monkeypatch.undo()
     assert_refused(lambda: vectors(tmp_path), "give that command again")
-    write("native", tmp_path, 2)
+    write("elmokit", tmp_path, 2)
     assert not list((tmp_path / "model").glob(".*")), "the first attempt is cleared away"
 
 
 def test_a_folder_in_the_way_of_a_file_is_refused_before_anything_is_moved(tmp_path: Path) -> None:
-    write("native", tmp_path, 1)
+    write("elmokit", tmp_path, 1)
     before = vectors(tmp_path)
     weights = tmp_path / "model" / "model.safetensors"
     weights.rename(tmp_path / "kept")
     weights.mkdir()
-    assert_refused(lambda: write("native", tmp_path, 2), "a folder is in the way")
+    assert_refused(lambda: write("elmokit", tmp_path, 2), "a folder is in the way")
     weights.rmdir()
     (tmp_path / "kept").rename(weights)
     np.testing.assert_array_equal(vectors(tmp_path), before)

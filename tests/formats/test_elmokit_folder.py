@@ -27,7 +27,7 @@ CONFIG = tiny_config(
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of all the files that a model of ours can have."""
-    folder = tmp_path_factory.mktemp("native")
+    folder = tmp_path_factory.mktemp("elmokit")
     elmo = random_model(CONFIG, vocab=VOCAB)
     elmo.warm_up(["some text"])
     elmo.save_pretrained(folder)

@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 from elmokit.cli import app
 from elmokit.config import EncoderConfig, LstmConfig
 from elmokit.errors import FileError
-from elmokit.files import files, sink
-from elmokit.files.tensor_file import load_tensors, save_tensors
+from elmokit.files import write as sink
+from elmokit.files.arrays import load_tensors, save_tensors
 from elmokit.formats.load import read_checkpoint
 from elmokit.formats.save import write_checkpoint
 from elmokit.vectors import Entry, write_vectors
 
-FORMATS = ["native", "official", "tf"]
+FORMATS = ["elmokit", "official", "tf"]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def full(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
     """No look at the free space: what fails, fails while it is written."""
-    monkeypatch.setattr(files.shutil, "disk_usage", _no_answer)
+    monkeypatch.setattr(sink.shutil, "disk_usage", _no_answer)
 
 
 def _no_answer(path: Path) -> None:
@@ -60,15 +60,15 @@ import sys
 from pathlib import Path
 import numpy as np
 from elmokit.vectors import Entry
-from elmokit.vectors.blocks import open_blocks
+from elmokit.vectors.work import open_unfinished
 from elmokit.errors import FileError
 
 path, vectors = Path(sys.argv[1]), np.zeros((20, 64), np.float32)
 for number in (30, 35, 37, 60, 500):
     try:
-        with open_blocks(path) as blocks:
+        with open_unfinished(path, 2) as done:
             entries = (Entry(i, f"line {i}", ["a"] * 20, vectors) for i in range(number))
-            blocks.write_output(entries, 2)
+            done.write(entries)
     except FileError as e:
         assert f"{path} cannot be written: " in str(e)
         assert not list(path.parent.iterdir())
@@ -224,7 +224,7 @@ def test_failure_in_safetensors_names_the_cause_alone(
     def fail(*_: object, **__: object) -> None:
         raise SafetensorError("Error while serializing: I/O error: No space left (os error 28)")
 
-    monkeypatch.setattr("elmokit.files.tensor_file.save_file", fail)
+    monkeypatch.setattr("elmokit.files.arrays.save_file", fail)
     assert_refused(
         lambda: save_tensors(tmp_path / "x", {"a": torch.zeros(3)}),
         f"{tmp_path}/x cannot be written: No space left",

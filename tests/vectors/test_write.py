@@ -14,8 +14,8 @@ from strategies import assert_refused
 from elmokit.errors import FileError
 from elmokit.text.groups import grouped
 from elmokit.vectors import Entry, check_output, write_jsonl, write_vectors
-from elmokit.vectors import parquet as parquet_file
-from elmokit.vectors.blocks import open_blocks
+from elmokit.vectors import write as parquet_file
+from elmokit.vectors.work import Blocks, open_unfinished
 
 
 def entry(index: int, shape: tuple[int, ...], text: str = "a b") -> Entry:
@@ -127,7 +127,8 @@ def test_output_is_checked_before_any_work(tmp_path: Path) -> None:
 def test_blocks_give_back_what_they_were_given(tmp_path: Path) -> None:
     shapes = [(2, 3, 4), (2, 0, 4), (2, 5, 4), (2, 1, 4)]
     entries = [entry(i, shape, f"line {i} \ud800") for i, shape in enumerate(shapes)]
-    with open_blocks(tmp_path / "x.npz") as blocks:
+    with open_unfinished(tmp_path / "x.npz", ndim=3) as blocks:
+        assert isinstance(blocks, Blocks)
         blocks.begin({"layers": "all"}, iter([]), resume=False)
         blocks.add(entries[:3])
         blocks.add(entries[3:])
@@ -137,13 +138,13 @@ def test_blocks_give_back_what_they_were_given(tmp_path: Path) -> None:
                 expected.index, expected.text, expected.tokens,
             )  # fmt: skip
             np.testing.assert_array_equal(got.vectors, expected.vectors, strict=True)
-        assert blocks.write_output(blocks.entries(), ndim=3) == 4
+        assert blocks.finish() == 4
     assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
 
 
 def test_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "x.npz.partial").touch()
-    with pytest.raises(FileError, match="in the way"), open_blocks(tmp_path / "x.npz"):
+    with pytest.raises(FileError, match="in the way"), open_unfinished(tmp_path / "x.npz", 2):
         pass
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from elmokit.errors import FileError
-from elmokit.files.lock import locked
+from elmokit.files.folders import locked
 
 HOLD = """
 import sys
 from pathlib import Path
-from elmokit.files.lock import locked
+from elmokit.files.folders import locked
 with locked(Path(sys.argv[1]), Path("out")):
     print("held", flush=True)
     sys.stdin.read()

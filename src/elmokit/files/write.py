@@ -1,20 +1,80 @@
-"""A file to write for libraries that cannot bear a failed write.
+"""Files that are written whole or not at all.
 
 On a full disk, HDF5 ignores errors and then crashes the process, and torch hides the cause. They
 write into a `Sink`, which remembers the first error and lets them finish in peace.
 """
 
 import io
+import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import FileError
+
 if TYPE_CHECKING:
     import h5py
 
 _MAX_KEPT = 1 << 20
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` to write to; it becomes `path` if the block succeeds."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with write_errors(path, temporary):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def write_errors(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Say which file could not be written, and why, in an error of ours.
+
+    Args:
+        path: What is being written.
+        temporary: What it is called until it is complete, a name that means nothing to the user.
+    """
+
+    def final(name: object) -> str:
+        return str(name).replace(str(temporary or path), str(path))
+
+    try:
+        yield
+    except FileError as e:
+        if temporary is None or str(temporary) not in str(e):
+            raise
+        raise FileError(final(e)) from e
+    except OSError as e:
+        inside = temporary and str(e.filename or "").startswith(str(temporary))
+        raise FileError(
+            f"{final(e.filename) if inside else path} cannot be written: {e.strerror or e}"
+        ) from e
+
+
+def check_space(path: Path, num_bytes: int) -> None:
+    """Fail for a file that the disk has no room for, before any of it is written."""
+    try:
+        free = shutil.disk_usage(path.parent).free
+    except OSError:
+        return  # there is no such folder yet, or the file system does not say
+    if num_bytes > free > 0:
+        raise FileError(
+            f"{path} cannot be written: it needs {num_bytes / 1e6:,.1f} MB, and the disk has "
+            f"{free / 1e6:,.1f} MB left; free some space"
+        )
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write `value` for people to read."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 class Sink(io.RawIOBase):
