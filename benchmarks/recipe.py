@@ -25,7 +25,7 @@ from elmokit import Elmo
 from elmokit.corpus.corpus import Corpus
 from elmokit.pretraining.config import PretrainConfig
 from elmokit.pretraining.distributed import World
-from elmokit.pretraining.evaluate import held_out_perplexity
+from elmokit.pretraining.evaluate import as_row, held_out_perplexity
 from elmokit.pretraining.loop import Loop
 from elmokit.pretraining.memory import keep_freed_memory
 from elmokit.pretraining.objective import Objective
@@ -158,9 +158,11 @@ def configured(arm: Arm, corpus: Corpus, tokens: float, seed: int) -> PretrainCo
     return fit_to_corpus(PRESETS["small"].override(*settings), corpus)
 
 
-def make_loop(config: PretrainConfig, corpus: Corpus, arm: Arm, args: argparse.Namespace) -> Loop:
+def make_loop(
+    elmo: Elmo, config: PretrainConfig, corpus: Corpus, arm: Arm, args: argparse.Namespace
+) -> Loop:
     """The arm at its first step."""
-    elmo, world = new_model(config, corpus), World()
+    world = World()
     reader = batch_reader(elmo, corpus, world.device)
     if args.vectors:
         start_fitted(elmo, corpus, args)
@@ -195,7 +197,8 @@ def run(name: str, seed: int, corpus: Corpus, args: argparse.Namespace) -> dict[
     """Train one arm to its end."""
     arm = ARMS[name]
     config = configured(arm, corpus, args.tokens, seed)
-    loop = make_loop(config, corpus, arm, args)
+    elmo = new_model(config, corpus)
+    loop = make_loop(elmo, config, corpus, arm, args)
     start, mean, num_averaged = time.process_time(), {}, 0
     while (share := loop.share) < 1:
         loop.step(share)
@@ -205,12 +208,12 @@ def run(name: str, seed: int, corpus: Corpus, args: argparse.Namespace) -> dict[
                 mean.setdefault(key, torch.zeros_like(t)).lerp_(t, 1 / num_averaged)
     seconds = time.process_time() - start
     held_out = held_out_batches(corpus.valid, args.valid_tokens)
-    last = held_out_perplexity(loop.objective, held_out, loop.reader)
+    last = held_out_perplexity(elmo, held_out, corpus.words)
     loop.objective.load_state_dict(mean)
-    averaged = held_out_perplexity(loop.objective, held_out, loop.reader)
+    averaged = held_out_perplexity(elmo, held_out, corpus.words)
     return {
         "arm": name, "seed": seed, "tokens": loop.progress.tokens, "steps": loop.progress.step,
-        "cpu_seconds": round(seconds), **last._asdict(), "averaged": averaged.mean,
+        "cpu_seconds": round(seconds), **as_row(last), "averaged": averaged.mean,
     }  # fmt: skip
 
 
@@ -219,7 +222,7 @@ def costs(corpus: Corpus, args: argparse.Namespace) -> None:
     loops = {}
     for name in args.arms:
         config = configured(ARMS[name], corpus, 1e9, 1)
-        loops[name] = make_loop(config, corpus, ARMS[name], args)
+        loops[name] = make_loop(new_model(config, corpus), config, corpus, ARMS[name], args)
     times: dict[str, list[float]] = {name: [] for name in loops}
     for number in range(6):
         for name, loop in loops.items():

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from elmokit import Elmo
 from elmokit.config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from elmokit.corpus.config import PrepareConfig
 from elmokit.corpus.prepare import prepare
+from elmokit.model import Perplexity
 from elmokit.pretraining.config import DataConfig, PretrainConfig, SoftmaxConfig, TrainConfig
-from elmokit.pretraining.evaluate import Perplexity, held_out_perplexity
-from elmokit.pretraining.objective import Objective
+from elmokit.pretraining.evaluate import held_out_perplexity
 
 Prepare: TypeAlias = Callable[[list[str], str], Path]
 
@@ -73,13 +74,13 @@ def wreck_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def wreck(evaluation: int) -> None:
         calls = []
 
-        def wrecked(objective: Objective, *rest: Any) -> Perplexity:
+        def wrecked(elmo: Elmo, *rest: Any) -> Perplexity:
             calls.append(1)
             if len(calls) == evaluation:
                 with torch.no_grad():
-                    for parameter in objective.parameters():
+                    for parameter in elmo.parameters():
                         parameter.mul_(20)
-            return held_out_perplexity(objective, *rest)
+            return held_out_perplexity(elmo, *rest)
 
         monkeypatch.setattr("elmokit.pretraining.run.held_out_perplexity", wrecked)
 

@@ -20,12 +20,12 @@ from elmokit.corpus.batches import SentenceBatches
 from elmokit.corpus.corpus import Corpus
 from elmokit.errors import ElmoError, FileError, MissingExtra
 from elmokit.files.folders import INCOMPLETE
+from elmokit.model import Perplexity
 from elmokit.pretraining.config import DataConfig, PretrainConfig
-from elmokit.pretraining.evaluate import Perplexity, held_out_perplexity
+from elmokit.pretraining.evaluate import held_out_perplexity
 from elmokit.pretraining.final import num_final_targets
 from elmokit.pretraining.logs import read_log
 from elmokit.pretraining.loop import Loop, Row
-from elmokit.pretraining.objective import Objective
 from elmokit.pretraining.run import pretrain
 from elmokit.pretraining.setup import fit_to_corpus, held_out_batches, new_model, training_stream
 
@@ -218,10 +218,10 @@ class Clock:
     now: float = 1000.0
     evaluated: float = 0.0
 
-    def evaluate(self, objective: Objective, batches: SentenceBatches, *rest: Any) -> Perplexity:
+    def evaluate(self, elmo: Elmo, batches: SentenceBatches, *rest: Any) -> Perplexity:
         self.now += self.target * batches.num_targets
         self.evaluated += self.target * batches.num_targets
-        return held_out_perplexity(objective, batches, *rest)
+        return held_out_perplexity(elmo, batches, *rest)
 
     def backward(self, loop: Loop, part: int) -> float:
         self.now += self.step

@@ -57,12 +57,18 @@ class SentenceBatches:
             self._plan = (number, self._make_plan(number))
         return self._plan[1]
 
+    def sentences(self, rows: NDArray[np.int64]) -> NDArray[np.integer]:
+        """The words of some sentences of one length, (sentences, words)."""
+        length = int(self.lengths[rows[0]])
+        words: NDArray[np.integer] = self.tokens[self.starts[rows][:, None] + np.arange(length)]
+        return words
+
     def batch(self, rows: NDArray[np.int64]) -> Batch:
         """The batch of some sentences of one length."""
-        length = int(self.lengths[rows[0]])
-        words = np.empty((length + 2, len(rows)), dtype=np.int64)
+        sentences = self.sentences(rows)
+        words = np.empty((sentences.shape[1] + 2, len(rows)), dtype=np.int64)
         words[0], words[-1] = BOS_ID, EOS_ID
-        words[1:-1] = self.tokens[self.starts[rows] + np.arange(length)[:, None]]
+        words[1:-1] = sentences.T
         return Batch(np.stack([words[:-1], words[:0:-1]]), np.stack([words[1:], words[-2::-1]]))
 
     def _make_plan(self, number: int) -> list[NDArray[np.int64]]:

@@ -124,10 +124,11 @@ def recur(
     """
     outputs, ends = [], []
     for layer, x, state in zip(layers, inputs, states, strict=True):
-        start = LstmState(state.h.detach(), state.c.detach())
+        dtype = layer.bias.dtype  # under autocast, the input may be in bfloat16
+        start = LstmState(state.h.detach().to(dtype), state.c.detach().to(dtype))
         weights = (layer.input_weight, layer.recurrent_weight, layer.bias, layer.projection)
         out, c = _Recurrence.apply(  # type: ignore[no-untyped-call]
-            layer, list(counts), start, x.to(layer.bias.dtype), *weights
+            layer, list(counts), start, x.to(dtype), *weights
         )
         outputs.append(out)
         ends.append(LstmState(last_outputs(out, counts, start.h), c))

@@ -1,55 +1,45 @@
 """Held-out perplexity by the full softmax, sentence by sentence."""
 
-import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import torch
 
 from ..corpus.batches import SentenceBatches
+from ..engine.likelihood import Perplexity, Tally
+from ..model import Elmo
+from ..model.language_model import LanguageModel
 from ..nn import BiLmState
-from .objective import BatchReader, Objective
-
-
-class Perplexity(NamedTuple):
-    """Of both directions, and the exponential of their mean loss."""
-
-    forward: float
-    backward: float
-    mean: float
 
 
 def held_out_perplexity(
-    objective: Objective,
+    elmo: Elmo,
     batches: SentenceBatches,
-    reader: BatchReader,
+    words: Sequence[str],
     start: BiLmState | None = None,
     on_share: Callable[[float], None] | None = None,
 ) -> Perplexity:
     """The perplexity of all sentences of `batches`, each from the state `start`, or from zero.
 
     Args:
-        objective: The model.
+        elmo: The model.
         batches: The sentences.
-        reader: Word ids to tensors.
+        words: The words of the corpus by their ids.
         start: One state, as a row.
         on_share: Gets the share of the text that is done, from 0 to 1.
     """
-    sums, num_tokens = torch.zeros(2, dtype=torch.float64), 0
-    was_training = objective.training
-    objective.eval()
-    with torch.no_grad():
+    likelihood, tally = LanguageModel(elmo).likelihood, Tally()
+    with torch.inference_mode():
         for rows in batches.epoch(0):
-            batch = batches.batch(rows)
+            sentences = [[words[i] for i in ids] for ids in batches.sentences(rows)]
             state = None if start is None else start.repeat(len(rows))
-            sums += objective(*reader(batch), state).sums.cpu().double()
-            num_tokens += batch.num_tokens
+            scores, _ = likelihood.sentences(sentences, state, with_state=False)
+            for score in scores:
+                tally.add(score)
             if on_share is not None:
-                on_share(num_tokens / batches.num_targets)
-    objective.train(was_training)
-    forward, backward = (sums / num_tokens).tolist()
-    return Perplexity(_exp(forward), _exp(backward), _exp((forward + backward) / 2))
+                on_share(tally.num_tokens / batches.num_targets)
+    return tally.perplexity()
 
 
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf
+def as_row(perplexity: Perplexity) -> dict[str, float]:
+    """The figures of both directions and their mean, as logs and results hold them."""
+    return {name: getattr(perplexity, name) for name in ("forward", "backward", "mean")}

@@ -9,8 +9,7 @@ from ..corpus.batches import SentenceBatches
 from ..corpus.corpus import Corpus, Sentences
 from ..model import Elmo
 from ..nn import BiLmState
-from .evaluate import held_out_perplexity
-from .objective import BatchReader, Objective
+from .evaluate import as_row, held_out_perplexity
 from .setup import held_out_batches
 
 WARM_UP_SENTENCES = 200
@@ -27,7 +26,6 @@ def final_evaluation(
     best: Elmo,
     corpus: Corpus,
     sample: SentenceBatches,
-    reader: BatchReader,
     on_share: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Give a model its warm state; returns the perplexity of all held-out text, and the state.
@@ -38,14 +36,12 @@ def final_evaluation(
         best: The model.
         corpus: Its text.
         sample: Some of the held-out sentences, or all.
-        reader: Word ids to tensors.
         on_share: Gets the share of the work that is done.
     """
     sentences, words = corpus.train, corpus.words
     count = min(WARM_UP_SENTENCES, len(sentences))
     best.warm_up([words[i] for i in sentences[k]] for k in range(count))
-    assert best.softmax is not None and best.warm_h is not None and best.warm_c is not None
-    objective = Objective(best.bilm, best.softmax)
+    assert best.warm_h is not None and best.warm_c is not None
     starts: dict[StateMode, BiLmState | None] = {
         "zero": None,
         "warm": BiLmState(best.warm_h, best.warm_c),
@@ -60,9 +56,9 @@ def final_evaluation(
             if on_share is not None:
                 on_share((done + share * batches.num_targets) / total)
 
-        found = held_out_perplexity(objective, batches, reader, starts[state], shown)
+        found = held_out_perplexity(best, batches, words, starts[state], shown)
         done += batches.num_targets
-        return found._asdict()
+        return as_row(found)
 
     samples = {state: measure(sample, state) for state in starts}
     is_lost = samples["warm"]["mean"] < WARM_IF_BELOW * samples["zero"]["mean"]
@@ -77,11 +73,11 @@ def final_evaluation(
     }
 
 
-def seconds_per_target(objective: Objective, reader: BatchReader, valid: Sentences) -> float:
+def seconds_per_target(elmo: Elmo, corpus: Corpus) -> float:
     """How long the evaluation of a word takes, from a few sentences."""
-    few = held_out_batches(valid, SAMPLED_TOKENS)
+    few = held_out_batches(corpus.valid, SAMPLED_TOKENS)
     start = time.perf_counter()
-    held_out_perplexity(objective, few, reader)
+    held_out_perplexity(elmo, few, corpus.words)
     return (time.perf_counter() - start) / few.num_targets
 
 

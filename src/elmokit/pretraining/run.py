@@ -39,7 +39,7 @@ from .card import write_card
 from .checkpoint import State, checkpoints, load_state, save_state
 from .config import PretrainConfig
 from .distributed import World, world
-from .evaluate import held_out_perplexity
+from .evaluate import as_row, held_out_perplexity
 from .final import final_evaluation, num_final_targets, seconds_per_target
 from .interrupts import Interrupts, interrupts
 from .logs import RunLog, board_writer, read_log
@@ -217,7 +217,7 @@ class _Run:
         self._saved_at = time.monotonic()
         self._num_final = num_final_targets(self.held_out, self.corpus.valid)
         if self.config.train.max_minutes is not None:
-            pace = seconds_per_target(self.loop.objective, self.reader, self.corpus.valid)
+            pace = seconds_per_target(self.elmo, self.corpus)
             self.loop.reserve = self._capped(pace * self._num_final)
         if self.world.is_first:
             self.log = RunLog(self.folder, self.loop.progress.step, tensorboard)
@@ -265,7 +265,7 @@ class _Run:
             return
         best = Elmo.from_pretrained(self.folder, device=str(self.world.device))
         on_share = self._stage("evaluating all held-out text")
-        result = final_evaluation(best, self.corpus, self.held_out, self.reader, on_share)
+        result = final_evaluation(best, self.corpus, self.held_out, on_share)
         best.config = replace(best.config, state=result["state"])
         save_beside(best.to_checkpoint(), self.folder)
         with whole_file(self.folder / "result.json") as temporary:
@@ -361,7 +361,7 @@ class _Run:
 
     def _evaluate(self) -> Row:
         progress, start = self.loop.progress, time.perf_counter()
-        perplexity = held_out_perplexity(self.loop.objective, self.held_out, self.reader)
+        perplexity = held_out_perplexity(self.elmo, self.held_out, self.corpus.words)
         if self.loop.reserve:
             pace = (time.perf_counter() - start) / self.held_out.num_targets
             self.loop.reserve = self._capped(pace * self._num_final)
@@ -370,7 +370,7 @@ class _Run:
             self._export()
         else:
             progress.since_best += 1
-        return {f"valid_{name}": value for name, value in perplexity._asdict().items()}
+        return {f"valid_{name}": value for name, value in as_row(perplexity).items()}
 
     def _capped(self, seconds: float) -> float:
         """Time for the end of the run, but no more than half of a budget of minutes."""
