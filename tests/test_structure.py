@@ -1,6 +1,7 @@
 """Imports point one way, and `import elmokit` stays light."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,30 @@ def test_imports_point_down() -> None:
             if LEVEL_OF[other] <= LEVEL_OF[part]:
                 wrong.append(f"{path.relative_to(PACKAGE)} imports {other}")
     assert not wrong
+
+
+ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
+
+
+def test_the_architecture_page_names_the_folders_and_files_that_exist() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    picture = text.split("```")[1]
+    for path in PACKAGE.iterdir():
+        if path.is_dir() and path.name not in ("__pycache__", "builtin"):
+            assert re.search(rf"\b{path.name}\b", picture), f"{path.name} is not in the picture"
+    for name in re.findall(r"`((?:\w+/)+\w+\.(?:py|c))`", text):
+        is_outside = name.startswith(("tests/", "native/"))
+        root = ARCHITECTURE.parents[1] if is_outside else PACKAGE
+        assert (root / name).is_file(), f"{name} does not exist"
+
+
+def test_no_walk_has_more_than_twelve_hops() -> None:
+    walks = ARCHITECTURE.read_text(encoding="utf-8").split("\n### ")[1:]
+    assert len(walks) == 4
+    for walk in walks:
+        numbers = re.findall(r"^(\d+)\. `", walk.split("\n## ")[0], re.MULTILINE)
+        assert numbers == [str(i) for i in range(1, len(numbers) + 1)]
+        assert 5 <= len(numbers) <= 12
 
 
 def test_nn_imports_torch_and_config_only() -> None:

@@ -6,6 +6,7 @@ of the weights, are one for all steps; only what depends on the step before is d
 
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -162,7 +163,7 @@ class _Recurrence(torch.autograd.Function):
         prepared = TorchLayer(layer)
         gates = prepared.gates(x).to(x.dtype)  # under autocast, this product alone is in bfloat16
         kept = Kept(*(x.new_empty(len(x), layer.config.dim) for _ in range(2)))
-        with torch.autocast(x.device.type, enabled=False):
+        with _without_autocast(x.device.type):
             h, c = start.h.clone(), start.c.clone()
             out = prepared.recur(gates, None, counts, h, c, kept)
         ctx.config, ctx.counts, ctx.start = layer.config, counts, start
@@ -206,6 +207,11 @@ class _Recurrence(torch.autograd.Function):
             dgates.sum(dim=0),
             None if projection is None else dh.t() @ hidden,
         )  # fmt: skip
+
+
+def _without_autocast(device: str) -> AbstractContextManager[Any]:
+    is_available = torch.amp.is_autocast_available(device)
+    return torch.autocast(device, enabled=False) if is_available else nullcontext()
 
 
 def _before(values: Tensor, counts: list[int], start: Tensor) -> Tensor:
