@@ -20,6 +20,16 @@ def vectors(elmo: Elmo, engine: str) -> list[np.ndarray]:
     return other.embed(SENTENCES, layers="all")
 
 
+def gradients(elmo: Elmo, engine: str) -> list[Tensor]:
+    """The gradients of all weights of the biLM, by another engine."""
+    other = Elmo(elmo.config, engine=engine)
+    other.load_state_dict(elmo.state_dict())
+    other.bilm.requires_grad_(True)
+    output = other([s for s in SENTENCES if s])
+    (output.layers.square().sum() + output.state.c.square().sum()).backward()
+    return [p.grad for p in other.bilm.parameters()]
+
+
 def weaken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Change the LSTM cell in one place."""
     step = ProjectedLstm.step
@@ -51,6 +61,29 @@ def test_a_changed_cell_changes_the_vectors_of_every_engine(
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, atol=2e-6)
     assert caplog.text.count("differ from elmokit.nn") == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_plain_has_the_gradients_of_every_engine(
+    engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    elmo = make_tiny()
+    for got, want in zip(gradients(elmo, engine), gradients(elmo, "plain"), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5 * float(want.abs().max()))
+    assert "differ" not in caplog.text
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_changed_cell_changes_the_gradients_of_every_engine(
+    engine: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    elmo = make_tiny()
+    before = gradients(elmo, "plain")
+    weaken(monkeypatch)
+    want, got = gradients(elmo, "plain"), gradients(elmo, engine)
+    assert not all(torch.allclose(a, b, rtol=1e-2) for a, b in zip(want, before, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+    assert caplog.text.count("gradients of engine") == 1
 
 
 @pytest.mark.parametrize("engine", ENGINES)

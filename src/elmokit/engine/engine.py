@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -151,7 +152,7 @@ class Engine:
             state = BiLmState.zeros(config.lstm, len(lengths), like=x)
         if not len(lengths):
             return x.new_zeros(config.num_layers, 0, 2 * x.shape[1]), state
-        run = run_plain if is_plain else gradient.run
+        run = self._run_differentiably(is_plain)
         return run(self.bilm, x, index, lengths, everything, state)
 
     def _layers(self, request: Request) -> list[list[NativeLayer | TorchLayer]]:
@@ -212,7 +213,7 @@ class Engine:
                     x = self._encode(few, is_plain)
                     arguments = self._short_input(x.detach())
                     index = arguments[1] % len(x)
-                    run = run_plain if is_plain else gradient.run
+                    run = self._run_differentiably(is_plain)
                     layers, after = run(self.bilm, x, index, *arguments[2:])
                     loss = layers.square().sum()
                     # A replica of nn.DataParallel has no parameters of its own.
@@ -226,8 +227,12 @@ class Engine:
 
     def _encode(self, ids: TokenIds, is_plain: bool) -> Tensor:
         x: Tensor
-        x = self.bilm.encoder(ids) if is_plain else gradient.encode(self.bilm.encoder, ids)
+        encoder, isa = self.bilm.encoder, self.isa or "none"
+        x = encoder(ids) if is_plain else gradient.encode(encoder, ids, isa)
         return x
+
+    def _run_differentiably(self, is_plain: bool) -> Callable[..., tuple[Tensor, BiLmState]]:
+        return run_plain if is_plain else partial(gradient.run, isa=self.isa or "none")
 
     def _short_input(
         self, like: Tensor

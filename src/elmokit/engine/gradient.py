@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from ..nn import BiLm, BiLmState, LstmState, ProjectedLstm, TokenEncoder, TokenIds
+from ..nn import BiLm, BiLmState, CharCnn, LstmState, ProjectedLstm, TokenEncoder, TokenIds
 from . import native_encoder, native_lstm, torch_encoder, torch_lstm
-from .native import can_train
+from .native import training_set
 from .native_product import linear
 from .packed import PackedOrder, Request
 
@@ -26,10 +26,12 @@ def run(
     lengths: NDArray[np.int64],
     request: Request,
     state: BiLmState,
+    isa: str | None = None,
 ) -> tuple[Tensor, BiLmState]:
     """All layers, (L, tokens, 2 P), and the state after each sentence; arguments as `run_plain`'s.
 
-    The request must be for all layers of both directions, boundaries included.
+    The request must be for all layers of both directions, boundaries included; `isa` is that of
+    `native.training_set`.
     """
     orders = [PackedOrder.of(lengths, backward=direction == 1) for direction in range(2)]
     sources = [torch.from_numpy(order.source).to(x.device) for order in orders]
@@ -38,7 +40,7 @@ def run(
     sentences = torch.from_numpy(orders[0].order).to(x.device)
     streams = [embedding(rows[source], x) for source in sources]
     starts = BiLmState(*(part[:, :, sentences] for part in state))
-    outputs, after = run_layers(bilm, streams, orders[0].counts.tolist(), starts)
+    outputs, after = run_layers(bilm, streams, orders[0].counts.tolist(), starts, isa=isa)
     places = [torch.empty_like(source).scatter_(0, source, _numbers(source)) for source in sources]
     layers = [torch.cat([tokens, tokens], dim=-1)]
     for halves in outputs:
@@ -62,6 +64,7 @@ def run_layers(
     counts: Sequence[int],
     state: BiLmState,
     drop: Callable[[Tensor], Tensor] = _keep,
+    isa: str | None = None,
 ) -> tuple[list[list[Tensor]], BiLmState]:
     """The outputs of each LSTM layer, both directions, and the states after the last step.
 
@@ -71,12 +74,14 @@ def run_layers(
         counts: Sentences active at each step.
         state: Where the sentences start, in packed order; no gradient flows into it.
         drop: Dropout of the layers' outputs.
+        isa: As in `native.training_set`.
     """
     stacks, outputs, ends = (bilm.forward_lm, bilm.backward_lm), [], []
     current = list(streams)
     for j in range(bilm.config.lstm.num_layers):
         starts = [LstmState(state.h[d, j], state.c[d, j]) for d in range(2)]
-        results, after = recur([stack.layers[j] for stack in stacks], current, counts, starts)
+        layers = [stack.layers[j] for stack in stacks]
+        results, after = recur(layers, current, counts, starts, isa)
         if j > 0 and bilm.config.lstm.skip_connections:
             results = [y + x for y, x in zip(results, current, strict=True)]
         current = [drop(y) for y in results]
@@ -94,6 +99,7 @@ def recur(
     inputs: Sequence[Tensor],
     counts: Sequence[int],
     states: Sequence[LstmState],
+    isa: str | None = None,
 ) -> tuple[list[Tensor], list[LstmState]]:
     """One layer of each direction: packed outputs, and each sentence's state at its end.
 
@@ -102,38 +108,37 @@ def recur(
         inputs: What each reads, packed (N, P), in its own order of time.
         counts: Sentences active at each step.
         states: Where each starts; no gradient flows into them.
+        isa: As in `native.training_set`.
     """
-    if can_train(inputs[0]):
+    if (found := training_set(inputs[0], isa)) is not None:
         cells = [native_lstm.lstm_cell(layer) for layer in layers]
-        return native_lstm.recur(cells, inputs, counts, states)
+        return native_lstm.recur(cells, inputs, counts, states, found)
     return torch_lstm.recur(layers, inputs, counts, states)
 
 
-def encode(encoder: TokenEncoder, ids: TokenIds) -> Tensor:
+def encode(encoder: TokenEncoder, ids: TokenIds, isa: str | None = None) -> Tensor:
     """x_k of each word: `TokenEncoder.forward` with its filters by tables."""
     parts = []
     if encoder.words is not None:
         parts.append(encoder.words(ids.words))
     if (cnn := encoder.char_cnn) is not None:
         assert ids.characters is not None
-        x = cnn.activation(_pooled_filters(encoder, ids.characters))
+        x = cnn.activation(_pooled_filters(cnn, ids.characters, isa))
         for weight, bias in torch_encoder.joined_highways(cnn):
-            y, gate = linear(x, weight, bias).chunk(2, dim=1)
+            y, gate = linear(x, weight, bias, isa).chunk(2, dim=1)
             gate = torch.sigmoid(gate)
             x = gate * torch.relu(y) + (1 - gate) * x
         parts.append(x)
     x = torch.cat(parts, dim=-1)
     if encoder.projection is None:
         return x
-    return linear(x, encoder.projection.weight, encoder.projection.bias)
+    return linear(x, encoder.projection.weight, encoder.projection.bias, isa)
 
 
-def _pooled_filters(encoder: TokenEncoder, characters: Tensor) -> Tensor:
+def _pooled_filters(cnn: CharCnn, characters: Tensor, isa: str | None) -> Tensor:
     """The maximum of each filter over each word, (N, F), before the activation."""
-    cnn = encoder.char_cnn
-    assert cnn is not None
-    if can_train(cnn.embedding.weight):
-        return native_encoder.pooled_filters(cnn, characters)
+    if (found := training_set(cnn.embedding.weight, isa)) is not None:
+        return native_encoder.pooled_filters(cnn, characters, found)
     if characters.device.type == "cpu":
         return torch_encoder.pooled_filters(list(torch_encoder.filter_banks(cnn)), characters)
     spelled = cnn.embedding(characters).transpose(1, 2)  # what GPUs are made for

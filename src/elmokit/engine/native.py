@@ -78,12 +78,22 @@ def chosen() -> str | None:
     return None if name == "none" else name
 
 
-def can_train(tensor: Tensor) -> bool:
-    """Whether the kernel is there, is wanted, and can work on such a tensor with gradients."""
+def training_set(tensor: Tensor, isa: str | None = None) -> str | None:
+    """The instruction set that computes such a tensor with gradients; None for torch.
+
+    Args:
+        tensor: What the kernel would read.
+        isa: The set that is wanted; `none` for torch, None for that of `ELMOKIT_ISA` or the best.
+    """
     fits = tensor.device.type == "cpu" and tensor.dtype == torch.float32
     # Autocast would hand it products of another type.
     fits = fits and not torch.is_autocast_enabled("cpu")
-    return fits and chosen() is not None
+    return None if not fits or isa == "none" else isa or chosen()
+
+
+def can_train(tensor: Tensor) -> bool:
+    """Whether the kernel is there, is wanted, and can work on such a tensor with gradients."""
+    return training_set(tensor) is not None
 
 
 class Kernel:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .native import ISAS, Kernel, can_train, chosen, declare, pack, pointer
+from .native import ISAS, Kernel, chosen, declare, pack, pointer, training_set
 from .threads import equal_parts, kept_from_torch, num_threads, side_by_side
 
 PORTABLE = 0
@@ -149,11 +149,12 @@ class NativeLinear:
         return [(a, b) for a, b in pairwise(cuts) if b > a]
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """`torch.nn.functional.linear` for rows x, (N, X)."""
-    if not can_train(x):
+def linear(x: Tensor, weight: Tensor, bias: Tensor, isa: str | None = None) -> Tensor:
+    """`torch.nn.functional.linear` for rows x, (N, X); `isa` as in `training_set`."""
+    chosen_set = training_set(x, isa)
+    if chosen_set is None:
         return F.linear(x, weight, bias)
-    y: Tensor = _LinearWithGradient.apply(Kernel(), x, weight, bias)  # type: ignore[no-untyped-call]
+    y: Tensor = _LinearWithGradient.apply(Kernel(chosen_set), x, weight, bias)  # type: ignore[no-untyped-call]
     return y
 
 
