@@ -134,10 +134,11 @@ def test_static_vectors_are_read_once(data: Path, tmp_path: Path) -> None:
     train_task("ner", data, data, None, tmp_path / "object", config, static=static)
     assert_equal(tmp_path / "path", tmp_path / "object")
     record = json.loads((tmp_path / "object" / "task.json").read_text())
-    assert record["static"] == "4 vectors of 3 values, given in memory"
+    assert record["static"] == str(path)
     longer = config.override("train.epochs=3")
     for name in ("path", "object"):  # resumed by their values, however they were given
         train_task("ner", data, data, None, tmp_path / name, longer, static=static, resume=True)
+    train_task("ner", data, data, None, tmp_path / "object", longer, static=path, resume=True)
     other = StaticVectors(static.words, np.ones_like(static.matrix))
     assert_refused(
         lambda: train_task(

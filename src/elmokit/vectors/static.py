@@ -32,11 +32,13 @@ class StaticVectors:
         words: Row of each word, in the order of the rows.
         matrix: One vector per row, (N, D).
         lowercase: Whether a word that is not there is looked up in lower case.
+        source: The file they were read from, if any.
     """
 
     words: dict[str, int]
     matrix: NDArray[np.float32]
     lowercase: bool = True
+    source: str | None = None
 
     @property
     def dim(self) -> int:
@@ -142,7 +144,7 @@ class _Table:
         if self.num_odd:
             _log.warning("%s: left out %d words that are not UTF-8", self.path, self.num_odd)
         matrix = np.frombuffer(self.values, np.float32).reshape(-1, self.dim)
-        return StaticVectors(self.words, matrix)
+        return StaticVectors(self.words, matrix, source=str(self.path))
 
 
 def _header(line: bytes) -> tuple[int, int] | None:

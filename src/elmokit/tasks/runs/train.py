@@ -299,6 +299,8 @@ def _describe_data(path: Path, examples: Sequence[object]) -> dict[str, Any]:
 
 
 def _static_name(static: str | Path | StaticVectors | None) -> str | None:
+    if isinstance(static, StaticVectors) and static.source is not None:
+        return static.source
     if isinstance(static, StaticVectors):
         return f"{len(static.words)} vectors of {static.dim} values, given in memory"
     return None if static is None else str(static)
@@ -324,7 +326,7 @@ def _read_static(
             return static
         kept = [word for word in static.words if word in words]
         rows = static.matrix[[static.words[word] for word in kept]]
-        return StaticVectors({word: i for i, word in enumerate(kept)}, rows, static.lowercase)
+        return replace(static, words={word: i for i, word in enumerate(kept)}, matrix=rows)
     try:
         is_large = Path(static).stat().st_size > STATIC_BYTES
     except OSError as e:
