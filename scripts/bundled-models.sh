@@ -53,7 +53,7 @@ start() {
         echo "$1 is running already"
         return
     fi
-    local settings=(--resume)
+    local settings=(--resume --set train.beta2=0.999)
     if [ ! -f "$RUNS/$1/run.json" ]; then
         settings=(
             --preset small --max-tokens 100e6

@@ -1,10 +1,12 @@
-"""The learning rate over a run."""
+"""The optimiser, and the learning rate over a run."""
 
 import pytest
+from torch import nn
 
 from elmokit.errors import ConfigError
 from elmokit.pretraining.config import TrainConfig
-from elmokit.pretraining.optim import learning_rate
+from elmokit.pretraining.optim import learning_rate, make_optimizer
+from elmokit.pretraining.presets import PRESETS
 
 LATE = 10_000
 """A step long after the warm-up."""
@@ -40,3 +42,20 @@ def test_a_flat_schedule_does_not_know_its_budget_until_it_cools_down() -> None:
 def test_an_impossible_cooldown_is_refused(cooldown: float) -> None:
     with pytest.raises(ConfigError, match="cooldown"):
         TrainConfig(cooldown=cooldown)
+
+
+def test_beta2_is_that_of_the_settings() -> None:
+    parameters = list(nn.Linear(2, 2).parameters())
+    for config in (TrainConfig(beta2=0.98), PRESETS["small"].train):
+        (group,) = make_optimizer(parameters, config).param_groups
+        assert group["betas"] == (0.9, config.beta2)
+
+
+def test_a_run_from_before_the_setting_keeps_its_beta2() -> None:
+    assert TrainConfig().beta2 == 0.99 and PRESETS["small"].train.beta2 == 0.999
+
+
+@pytest.mark.parametrize("beta2", [0, 1, -0.5])
+def test_an_impossible_beta2_is_refused(beta2: float) -> None:
+    with pytest.raises(ConfigError, match="beta2"):
+        TrainConfig(beta2=beta2)

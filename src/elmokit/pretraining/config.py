@@ -67,6 +67,9 @@ class TrainConfig(Config):
 
     lr: float = 4e-3
     optimizer: Optimizer = "adamw"
+    beta2: float = 0.99
+    """AdamW's decay of the squared gradients; the presets have 0.999. Runs of elmokit before it
+    was a setting had 0.99, so that is what a run without it resumes with."""
     schedule: Schedule = "flat"
     """`flat` stays at `lr` until the last `cooldown` of the budget, so that a run that goes on with
     a larger budget before then is as good as one that had it from the start."""
@@ -114,6 +117,8 @@ class TrainConfig(Config):
                 raise ConfigError(f"{name}={getattr(self, name)}: expected a positive number")
         if not 0 < self.cooldown <= 1:
             raise ConfigError(f"cooldown={self.cooldown}: expected more than 0, at most 1")
+        if not 0 < self.beta2 < 1:
+            raise ConfigError(f"beta2={self.beta2}: expected more than 0, below 1")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout={self.dropout}: expected 0 or more, below 1")
         budgets = ("epochs", "max_steps", "max_tokens", "max_minutes")

@@ -25,7 +25,7 @@ def make_optimizer(
     return torch.optim.AdamW(
         parameters,
         lr=config.lr,
-        betas=(0.9, 0.99),
+        betas=(0.9, config.beta2),
         weight_decay=config.weight_decay,
         fused=fused,
     )

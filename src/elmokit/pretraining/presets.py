@@ -16,12 +16,13 @@ PRESETS: dict[str, PretrainConfig] = {
         model=_model([(1, 16), (2, 32), (3, 64), (4, 128)], 256, 64, 1),
         data=DataConfig(batch_tokens=1280, lanes=64),
         softmax=SoftmaxConfig(num_samples=1024),
-        train=TrainConfig(dropout=0.05),
+        train=TrainConfig(beta2=0.999, dropout=0.05),
     ),
     "small": PretrainConfig(
         preset="small",
         model=_model([(1, 32), (2, 32), (3, 64), (4, 128), (5, 256)], 512, 128, 1),
         data=DataConfig(lanes=64),
+        train=TrainConfig(beta2=0.999),
     ),
     "medium": PretrainConfig(
         preset="medium",
@@ -29,7 +30,7 @@ PRESETS: dict[str, PretrainConfig] = {
             [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)], 1024, 256, 1
         ),
         softmax=SoftmaxConfig(num_samples=8192),
-        train=TrainConfig(lr=1e-3, warmup_steps=1000),
+        train=TrainConfig(lr=1e-3, beta2=0.999, warmup_steps=1000),
     ),
     "original": PretrainConfig(
         preset="original",
