@@ -118,8 +118,8 @@ class WordCache:
             parts.append((unknown, compute([words[i] for i in unknown])))
         result = parts[0][1]
         if len(parts) > 1:
-            places = np.argsort(np.concatenate([at for at, _ in parts]))
-            result = take_rows(torch.cat([vectors for _, vectors in parts]), places)
+            order = np.argsort(np.concatenate([at for at, _ in parts]))
+            result = take_rows(torch.cat([vectors for _, vectors in parts]), order)
         with self._lock:
             self._remember([words[i] for i in missing], take_rows(result, np.array(missing)))
         return result

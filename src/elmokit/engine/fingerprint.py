@@ -1,8 +1,8 @@
 """Whether weights have changed, also where torch keeps no record of it.
 
-torch counts changes in place (`_version`), but fused optimisers and whatever goes through `p.data`
+torch counts changes in key (`_version`), but fused optimisers and whatever goes through `p.data`
 or NumPy escape that count. So the values are compared as well: small tensors whole, large ones at a
-few hundred places that are spread over all rows and columns. An optimiser may move only some rows
+few hundred elements that are spread over all rows and columns. An optimiser may move only some rows
 of an embedding, those of the words of its batch, so an embedding that is being trained is read
 whole. What can still escape is a change of single elements by hand.
 """
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 WHOLE = 8192
 """Elements of the largest tensor that is always compared whole."""
 
-PLACES = 256
+SAMPLED = 256
 """Elements of a larger one that are compared, about."""
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -47,13 +47,13 @@ class Fingerprint:
                 if p is None:
                     continue
                 is_partial = is_table and p.requires_grad  # how a step may change it
-                place = (p.data_ptr(), p.stride(), p.dtype, is_partial)
-                view = known.get(place)
+                key = (p.data_ptr(), p.stride(), p.dtype, is_partial)
+                view = known.get(key)
                 if view is None:
                     view = _sample(p, is_partial)
                 if p.is_cpu:
-                    views[place] = view
-                marks += (place, 0 if p.is_inference() else p._version, _read(view))
+                    views[key] = view
+                marks += (key, 0 if p.is_inference() else p._version, _read(view))
         self._views = views
         return tuple(marks)
 
@@ -65,7 +65,7 @@ def _sample(p: Tensor, is_whole: bool) -> Bits:
     bits = bits.permute(sorted(range(bits.ndim), key=bits.stride().__getitem__, reverse=True))
     if bits.is_contiguous() and bits.numel() > WHOLE and not is_whole:
         # An odd step meets every column of a matrix whose width is a power of two.
-        bits = bits.view(-1)[:: bits.numel() // PLACES | 1]
+        bits = bits.view(-1)[:: bits.numel() // SAMPLED | 1]
     return bits.cpu().numpy()
 
 

@@ -41,10 +41,12 @@ def run(
     streams = [embedding(rows[source], x) for source in sources]
     starts = BiLmState(*(part[:, :, sentences] for part in state))
     outputs, after = run_layers(bilm, streams, orders[0].counts.tolist(), starts, isa=isa)
-    places = [torch.empty_like(source).scatter_(0, source, _numbers(source)) for source in sources]
+    inverses = [
+        torch.empty_like(source).scatter_(0, source, _numbers(source)) for source in sources
+    ]
     layers = [torch.cat([tokens, tokens], dim=-1)]
     for halves in outputs:
-        parts = [half[place] for half, place in zip(halves, places, strict=True)]
+        parts = [half[inverse] for half, inverse in zip(halves, inverses, strict=True)]
         layers.append(torch.cat(parts, dim=-1))
     back = torch.empty_like(sentences).scatter_(0, sentences, _numbers(sentences))
     return torch.stack(layers), BiLmState(*(part[:, :, back] for part in after))

@@ -114,10 +114,10 @@ class Likelihood:
         vectors, after = self.embedder.engine.run(x, batch.index, batch.lengths, request, state)
         targets = self._rows(batch.words)[batch.index]
         ends = np.cumsum(batch.lengths)
-        # Every place but the last of a sentence predicts the next one, and the other way round.
-        places = np.delete(np.arange(len(targets)), ends - 1)
-        forward = self._log_p(vectors[0, :, : self.width], places, targets[places + 1])
-        backward = self._log_p(vectors[0, :, self.width :], places + 1, targets[places])
+        # Every position but the last of a sentence predicts the next one, and the other way round.
+        positions = np.delete(np.arange(len(targets)), ends - 1)
+        forward = self._log_p(vectors[0, :, : self.width], positions, targets[positions + 1])
+        backward = self._log_p(vectors[0, :, self.width :], positions + 1, targets[positions])
         unknown = targets == self.vocab.id(UNK)
         splits = np.cumsum(batch.lengths - 1)[:-1]
         scores = [
@@ -165,7 +165,7 @@ class Likelihood:
     def contexts(
         self, tokens: Sequence[str], index: int, state: BiLmState | None
     ) -> tuple[Tensor, Tensor]:
-        """log p(w | left) and log p(w | right) of every word w at a place, each (V,)."""
+        """log p(w | left) and log p(w | right) of every word w at a position, each (V,)."""
         hidden = [*tokens[:index], self.embedder.indexer.eos, *tokens[index + 1 :]]
         batch = self.embedder.batch([hidden])
         x = self.embedder.token_vectors(batch.words)
@@ -180,11 +180,11 @@ class Likelihood:
         self, ahead: Window, back: Window, state: BiLmState | None
     ) -> tuple[Tally, BiLmState]:
         """The sums over some steps of all lanes, and the states after them."""
-        places: dict[str, int] = {}
+        index: dict[str, int] = {}
         for words in (ahead.inputs, ahead.targets, back.inputs, back.targets):
             for word in words.flat:
-                places.setdefault(word, len(places))
-        distinct = list(places)
+                index.setdefault(word, len(index))
+        distinct = list(index)
         x, rows = self.embedder.token_vectors(distinct), self._rows(distinct)
         lengths = np.full(ahead.inputs.shape[0], ahead.inputs.shape[1])
         sums = []
@@ -192,7 +192,7 @@ class Likelihood:
             # The engine takes text from left to right, and its backward LM reads that from the end.
             step = -1 if direction else 1
             inputs, targets = (
-                np.array([places[word] for word in words[:, ::step].flat], np.int64)
+                np.array([index[word] for word in words[:, ::step].flat], np.int64)
                 for words in window
             )
             request = Request(self.top, (direction,), with_state=True, boundaries=True)
@@ -211,10 +211,10 @@ class Likelihood:
         return np.array(rows, dtype=np.int64)
 
     def _log_p(
-        self, vectors: Tensor, places: NDArray[np.int64], targets: NDArray[np.int64]
+        self, vectors: Tensor, positions: NDArray[np.int64], targets: NDArray[np.int64]
     ) -> LogProbabilities:
-        """log p(target | vector at its place) of each."""
-        h = vectors[torch.from_numpy(places).to(vectors.device)]
+        """log p(target | vector at its position) of each."""
+        h = vectors[torch.from_numpy(positions).to(vectors.device)]
         words = torch.from_numpy(targets).to(vectors.device)
         log_p: LogProbabilities = self.softmax.log_likelihood(h, words).cpu().double().numpy()
         return log_p

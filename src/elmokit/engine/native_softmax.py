@@ -88,9 +88,9 @@ class _Losses(torch.autograd.Function):
         *hs: Tensor,
     ) -> Tensor:  # fmt: skip
         samples = sampled.samples
-        place = torch.full_like(bias, -1, dtype=torch.long)
-        place[samples] = torch.arange(len(samples))
-        hits = place[targets]
+        sample_of = torch.full_like(bias, -1, dtype=torch.long)
+        sample_of[samples] = torch.arange(len(samples))
+        hits = sample_of[targets]
         cuts = equal_parts(len(hs[0]), max(1, num_threads() // len(hs)))
         directions = [
             [_Rows(h[a:b], t[a:b], hit[a:b], len(samples)) for a, b in cuts]
