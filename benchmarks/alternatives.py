@@ -35,7 +35,7 @@ from elmokit.probes import (
 )
 from elmokit.tasks.parts.conll import read_conllu
 from elmokit.text.reader import Reader
-from elmokit.text.token import Token
+from elmokit.text.tokenize import Token
 
 AT_ONCE = 64
 """Sentences that run together."""

@@ -18,7 +18,7 @@ from elmokit.errors import (
 from elmokit.model.device import find_device
 from elmokit.pretraining.config import PretrainConfig
 from elmokit.tasks.registry import find_task
-from elmokit.text.marked import parse_marked
+from elmokit.text.reader import parse_marked
 
 
 @pytest.mark.parametrize("kind", [ElmoError, ConfigError, InputError, FormatError, FileError])

@@ -21,7 +21,7 @@ LEVELS = [
     {"tasks"},
     {"pretraining", "search", "embed_file", "bench"},
     {"model", "corpus"},
-    {"engine", "figures", "formats", "vectors", "layers", "pooling"},
+    {"engine", "figures", "formats", "vectors", "layers"},
     {"files"},
     {"nn", "text", "builtin"},
     {"config"},

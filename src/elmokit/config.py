@@ -19,7 +19,7 @@ StateMode: TypeAlias = Literal["zero", "warm", "carry"]
 Normalization: TypeAlias = Literal["NFC"]
 
 NUM_BYTE_CHARACTERS = 262
-"""Ids of the byte scheme: a zero row for padding, 256 bytes, and five marks (see `text.chars`)."""
+"""Ids of the byte scheme: a zero row for padding, 256 bytes, and five marks (see `text.ids`)."""
 
 # Far beyond any model; they bound what a hostile file can cost before its weights are looked at.
 _MAX_WIDTH = 1 << 20

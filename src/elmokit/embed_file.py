@@ -14,10 +14,9 @@ from tqdm.auto import tqdm
 from .errors import ConfigError, quoted
 from .files.folders import output_path
 from .files.read import is_there, read_lines
-from .layers import Layers
+from .layers import Layers, Pooling, Vectors, poolers
 from .model import Elmo
 from .model.windows import windows
-from .pooling import Pooling, Vectors, poolers
 from .vectors import Entry, check_output
 from .vectors.work import open_unfinished
 

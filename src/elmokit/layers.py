@@ -1,8 +1,11 @@
-"""Which layers a user wants of each token, as weights of the layers."""
+"""What a user wants of the vectors: which layers of each token, and one vector per sentence."""
 
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .errors import ConfigError, quoted
@@ -11,6 +14,15 @@ Layers: TypeAlias = Literal["average", "top", "all", "mix"] | int | str
 """`average`, `top`, `all`, a number 0..L, `mix`, or `mix:NAME` for a mix by its name."""
 
 Direction: TypeAlias = Literal["both", "forward", "backward"]
+Pooling: TypeAlias = Literal["mean", "max", "first", "last"]
+Vectors: TypeAlias = NDArray[np.float32]
+
+_POOL: dict[str, Callable[[Vectors], Vectors]] = {
+    "mean": lambda v: v.mean(axis=-2),
+    "max": lambda v: v.max(axis=-2),
+    "first": lambda v: v[..., 0, :],
+    "last": lambda v: v[..., -1, :],
+}
 
 
 def layer_weights(layers: Layers, num_layers: int) -> Tensor:
@@ -39,3 +51,21 @@ def halves(direction: Direction) -> tuple[int, ...]:
             f"direction={quoted(direction)}: expected one of {', '.join(map(repr, choices))}"
         )
     return choices[direction]
+
+
+def poolers(pooling: Pooling | Sequence[Pooling]) -> list[Callable[[Vectors], Vectors]]:
+    """The functions that pool the tokens of a sentence; their results are concatenated."""
+    names = [pooling] if isinstance(pooling, str) else list(pooling)
+    for name in names:
+        if name not in _POOL:
+            known = ", ".join(map(repr, _POOL))
+            raise ConfigError(f"pooling={quoted(name)}: expected one of {known}")
+    if not names:
+        raise ConfigError("pooling=(): expected at least one")
+    return [_POOL[name] for name in names]
+
+
+def normalise(vectors: Vectors) -> Vectors:
+    """Each row at length one; a zero row stays zero."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return (vectors / np.where(norms == 0, 1, norms)).astype(np.float32)

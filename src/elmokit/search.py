@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ConfigError, InputError
-from .layers import Layers
+from .layers import Layers, normalise
 from .model import Elmo
 from .model.windows import windows
-from .pooling import normalise
-from .text.marked import parse_marked
-from .text.reader import TextOrTokens, check_sentence
+from .text.reader import TextOrTokens, check_sentence, parse_marked
 
 
 @dataclass(frozen=True, slots=True)

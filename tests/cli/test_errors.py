@@ -11,7 +11,7 @@ from typer.testing import Result
 
 import elmokit
 from elmokit.cli import report
-from elmokit.cli.settings import apply_file
+from elmokit.cli.options import apply_file
 from elmokit.files.read import MAX_JSON_BYTES
 
 

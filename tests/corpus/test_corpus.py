@@ -15,7 +15,7 @@ from elmokit.corpus.config import PrepareConfig
 from elmokit.corpus.corpus import BOS_ID, EOS_ID, UNK_ID
 from elmokit.corpus.prepare import prepare
 from elmokit.errors import FileError, FormatError
-from elmokit.text.chars import ByteCharacters
+from elmokit.text.ids import ByteCharacters
 
 TEXT = ["the cat sat on the mat .", "the dog sat too .", "a <UNK> cat <S> ran </S> .", "é 한글 🙂"]
 

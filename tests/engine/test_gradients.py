@@ -88,8 +88,8 @@ def example(num_words: int = 40, rows: int = 33) -> tuple[Softmax, Tensor, Tenso
 def test_full_loss_is_the_softmax_with_its_gradients(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmokit.nn.sampled.CHUNK_VALUES", chunk)
-    monkeypatch.setattr("elmokit.nn.sampled.MIN_ROWS", 1)
+    monkeypatch.setattr("elmokit.nn.softmax.CHUNK_VALUES", chunk)
+    monkeypatch.setattr("elmokit.nn.softmax.MIN_ROWS", 1)
     softmax, h, targets = example()
     loss = softmax_loss(h, targets, softmax.weight, softmax.bias)
     expected = -softmax(h).gather(1, targets[:, None]).sum()
@@ -117,8 +117,8 @@ def plain_sampled_loss(
 def test_sampled_loss_is_its_definition_with_its_gradients(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmokit.nn.sampled.CHUNK_VALUES", chunk)
-    monkeypatch.setattr("elmokit.nn.sampled.MIN_ROWS", 1)
+    monkeypatch.setattr("elmokit.nn.softmax.CHUNK_VALUES", chunk)
+    monkeypatch.setattr("elmokit.nn.softmax.MIN_ROWS", 1)
     softmax, h, targets = example()
     samples = torch.randperm(40)[:15]
     log_expected = torch.rand(40, dtype=torch.double).log()

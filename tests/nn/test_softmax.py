@@ -3,7 +3,7 @@
 import torch
 
 from elmokit.nn import Softmax, softmax_loss
-from elmokit.nn.sampled import BLOCK_ROWS, BLOCK_WORDS
+from elmokit.nn.softmax import BLOCK_ROWS, BLOCK_WORDS
 
 
 def test_log_probabilities_of_all_words_sum_to_one() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from strategies import configs, random_model
 
 from elmokit.config import ElmoConfig
-from elmokit.nn import Softmax, sampled
+from elmokit.nn import Softmax
+from elmokit.nn import softmax as sampled
 from elmokit.pretraining.memory import SOFTMAX_ROWS, memory_estimate, num_weights
 from elmokit.pretraining.presets import PRESETS
 

@@ -26,7 +26,7 @@ from elmokit.tasks.parts.lines import ScoredPair, read_pairs
 from elmokit.tasks.parts.tags import check_bio, spans
 from elmokit.tasks.registry import TASKS
 from elmokit.text.reader import Reader
-from elmokit.text.token import Token
+from elmokit.text.tokenize import Token
 
 Write = Callable[..., Path]
 

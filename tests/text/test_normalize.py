@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError
-from elmokit.text.charclass import composing, marks
-from elmokit.text.normalize import Alignment, align, normalize, without_surrogates
+from elmokit.text.normalize import Alignment, align, composing, marks, normalize, without_surrogates
 
 ANY_TEXT = st.text(st.characters())
 # Dense in everything that composes, decomposes, reorders or is excluded from composition.

@@ -12,7 +12,7 @@ import pytest
 from strategies import assert_refused
 
 from elmokit.errors import FileError
-from elmokit.text.groups import grouped
+from elmokit.text.batch import grouped
 from elmokit.vectors import Entry, check_output, write_jsonl, write_vectors
 from elmokit.vectors import write as parquet_file
 from elmokit.vectors.work import Blocks, open_unfinished

@@ -1,4 +1,4 @@
-"""The command line: one file a verb, each of which parses, calls the library and prints.
+"""The command line: one file per verb, each of which parses, calls the library and prints.
 
 Nothing here imports torch before a command runs, so that `elmokit --help` is quick.
 """

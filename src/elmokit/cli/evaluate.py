@@ -1,11 +1,12 @@
-"""`elmokit evaluate`: how well a model predicts texts."""
+"""`elmokit evaluate`: how well a model predicts texts, or a task run labels data."""
 
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, TypeAlias, cast
+from statistics import mean, stdev
+from typing import IO, TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
@@ -25,11 +26,11 @@ from .options import (
     Quiet,
     Tokenizer,
     Verbose,
+    check_text,
     load_model,
 )
 from .prepare import SentencesName
 from .report import aligned, reported, shows_bar
-from .scores import print_task_scores, task_scores
 
 if TYPE_CHECKING:
     from .perplexity import Facts
@@ -79,6 +80,9 @@ AllSeeds = Annotated[
     bool, typer.Option("--all-seeds", help="For task runs: all seeds, with mean and deviation.")
 ]
 
+SeedScores: TypeAlias = dict[str, Any]
+"""The scores of one seed of a task run."""
+
 
 @reported
 def evaluate_cli(
@@ -126,8 +130,8 @@ def evaluate_cli(
             )
         if seed is not None and all_seeds:
             raise ConfigError("--seed and --all-seeds: expected one of the two")
-        results, metric = task_scores(model, texts, bilm, seed, all_seeds, device)
-        print_task_scores(results, metric, as_json)
+        results, metric = _task_scores(model, texts, bilm, seed, all_seeds, device)
+        _print_task_scores(results, metric, as_json)
         return
     if seed is not None or all_seeds or bilm is not None:
         raise ConfigError(f"--seed, --all-seeds and --model are for task runs; {model} is none")
@@ -198,3 +202,81 @@ def _print_table(rows: "Sequence[Facts]", file: IO[str]) -> None:
         print(line, file=file)
     if any(row[name] is None for row in rows for name in titles):
         print("NaN: the perplexity is infinite or not a number; see: elmokit info", file=file)
+
+
+def _task_scores(
+    run: str, texts: Sequence[str], bilm: str | None, seed: int | None, all_seeds: bool, device: str
+) -> tuple[dict[str, list[SeedScores]], str]:
+    """The scores of each seed that is asked for by data file, and the name of the main score.
+
+    Args:
+        run: Folder of the run.
+        texts: Files or folders of labelled data.
+        bilm: Where the biLM is now.
+        seed: Which seed; None for the best on the development data.
+        all_seeds: All of them instead.
+        device: Any torch device.
+    """
+    from ..tasks.runs.files import seed_numbers
+    from ..tasks.runs.load import load_seeds, load_task
+
+    for text in texts:
+        if not Path(text).is_dir():  # a task may read a folder of files
+            check_text(text)
+    if all_seeds and "-" in texts and len(seed_numbers(Path(run))) > 1:
+        raise ConfigError("--all-seeds: expected a file, which can be read for each seed")
+    results: dict[str, list[SeedScores]] = {text: [] for text in texts}
+    metric = ""
+    models = (
+        load_seeds(run, model=bilm, device=device)
+        if all_seeds
+        else [load_task(run, model=bilm, seed=seed, device=device)]
+    )
+    for trained in models:
+        for text, rows in results.items():
+            rows.append({"seed": trained.seed, **trained.evaluate(text)})
+        metric = trained.task.metric
+    return results, metric
+
+
+def _print_task_scores(results: dict[str, list[SeedScores]], metric: str, as_json: bool) -> None:
+    """Print the scores of one seed, or what all come to, for each data file."""
+    for i, (text, rows) in enumerate(results.items()):
+        name = {"text": text} if len(results) > 1 else {}
+        if as_json:
+            scores = _summary(rows, metric) if len(rows) > 1 else rows[0]
+            print(json.dumps({**name, **scores}, ensure_ascii=False))
+            continue
+        if name:
+            print(f"{'' if i == 0 else chr(10)}{text}")
+        _print_seeds(rows, metric)
+
+
+def _print_seeds(rows: list[SeedScores], metric: str) -> None:
+    if len(rows) == 1:
+        _print_seed(rows[0])
+        return
+    summary = _summary(rows, metric)
+    for row in rows:
+        print(f"seed {row['seed']:<7}  {metric} {row[metric]:.4f}")
+    print(f"{'mean':<12}  {metric} {summary['mean']:.4f} ± {summary['deviation']:.4f}")
+
+
+def _summary(rows: list[SeedScores], metric: str) -> SeedScores:
+    values = [row[metric] for row in rows]
+    return {"metric": metric, "mean": mean(values), "deviation": stdev(values), "seeds": rows}
+
+
+def _print_seed(metrics: SeedScores) -> None:
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            for label, scores in value.items():
+                print(f"  {label:<12}  {_in_words(scores)}")
+        else:
+            print(f"{name:<12}  {_in_words(value)}")
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "  ".join(f"{name} {_in_words(inner)}" for name, inner in value.items())
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"

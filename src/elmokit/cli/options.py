@@ -1,14 +1,18 @@
-"""Arguments and options that several verbs share, and what they name: models, layers, texts."""
+"""Arguments and options that several verbs share, and what they name.
 
+That is models, layers, texts and files of settings.
+"""
+
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from ..config import StateMode
-from ..errors import ConfigError, quoted
-from ..files.read import is_there, read_lines
+from ..errors import ConfigError, FormatError, quoted
+from ..files.read import MAX_JSON_BYTES, check_readable, is_there, read_json, read_lines
 
 if TYPE_CHECKING:
     from ..layers import Layers
@@ -99,3 +103,26 @@ def lines_shown(source: str, show_bar: bool) -> Iterable[str]:
         read_lines(source), total=count_lines(source), unit=" lines", leave=False
     )
     return lines
+
+
+def apply_file(values: dict[str, Any], path: str) -> None:
+    """Put the settings of a TOML or JSON file on top of `values`."""
+    _merge(values, _read_settings(Path(path)))
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    if path.suffix != ".toml":
+        return read_json(path)
+    check_readable(path, MAX_JSON_BYTES)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise FormatError(f"{path} is not TOML: {e}") from e
+
+
+def _merge(values: dict[str, Any], changes: dict[str, Any]) -> None:
+    for key, value in changes.items():
+        if isinstance(value, dict) and isinstance(values.get(key), dict):
+            _merge(values[key], value)
+        else:
+            values[key] = value

@@ -8,7 +8,7 @@ import typer
 
 from ..errors import ConfigError, InputError
 from ..files.read import read_lines
-from ..text.groups import grouped
+from ..text.batch import grouped
 from .options import Device, Json, Quiet, Verbose, check_text
 from .report import reported
 

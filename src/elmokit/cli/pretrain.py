@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigError
-from .options import Device, Force, Quiet, Verbose
+from .options import Device, Force, Quiet, Verbose, apply_file
 from .report import in_time, reported, say
-from .settings import apply_file
 
 if TYPE_CHECKING:
     from ..pretraining.config import PretrainConfig

@@ -11,7 +11,7 @@ from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose, che
 from .report import reported, say
 
 if TYPE_CHECKING:
-    from ..pooling import Pooling
+    from ..layers import Pooling
     from ..tasks.parts.conll import TaggedSentence
 
 Tagset: TypeAlias = Literal["upos", "xpos"]
@@ -189,7 +189,7 @@ def similarity_cli(
     The cosine of pooled sentence vectors against gold scores, as in KorSTS and STS. Prints
     Pearson's and Spearman's correlation for each layer. Nothing is trained.
     """
-    from ..pooling import poolers
+    from ..layers import poolers
     from ..probes import similarity_probe
     from ..tasks.parts.lines import read_pairs
 

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Device, Force, Quiet, Verbose
+from .options import Device, Force, Quiet, Verbose, apply_file
 from .report import reported, say
-from .settings import apply_file
 
 if TYPE_CHECKING:
     from ..tasks.config import TaskConfig

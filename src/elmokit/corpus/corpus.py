@@ -34,7 +34,7 @@ from ..files.read import (
     read_json,
     unreadable,
 )
-from ..text.chars import PADDING
+from ..text.ids import PADDING
 from ..text.vocab import BOS, EOS, UNK, Vocab
 
 FORMAT = "elmokit-corpus-1"

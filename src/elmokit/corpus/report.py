@@ -135,7 +135,7 @@ def coverage(counts: NDArray[np.int64], sizes: Sequence[int]) -> list[tuple[int,
 
 
 def cropped(words: Sequence[str], counts: NDArray[np.int64], max_characters: int) -> Cropped:
-    """The words that `text.chars.ByteCharacters` would cut."""
+    """The words that `text.ids.ByteCharacters` would cut."""
     num_special = len(SPECIAL_WORDS)
     sizes = np.fromiter((len(word.encode()) for word in words), np.int64, len(words))
     sizes[:num_special] = 1

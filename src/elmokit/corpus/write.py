@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..text.chars import ByteCharacters
+from ..text.ids import ByteCharacters
 from .block import Block
 from .corpus import UNK_ID
 from .count import Selected, Totals

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..nn import BiLmState, TokenIds
 from ..text.batch import WordBatch
-from ..text.index import TokenIndexer
+from ..text.ids import TokenIndexer
 from .engine import Engine
 from .packed import Request, take_rows
 

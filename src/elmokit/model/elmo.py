@@ -33,16 +33,14 @@ from ..formats.checkpoint import Checkpoint
 from ..formats.load import read_checkpoint, upload
 from ..formats.official import read_official
 from ..formats.save import save_folder
-from ..layers import Direction, Layers, halves, layer_weights
+from ..layers import Direction, Layers, Pooling, halves, layer_weights, normalise, poolers
 from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
-from ..pooling import Pooling, normalise, poolers
 from ..text.batch import batches
-from ..text.index import TokenIndexer
+from ..text.ids import TokenIndexer
 from ..text.reader import Reader, TextOrTokens, as_sentences, check_iterable, check_sentence
-from ..text.tokenize import Token, TokenizerFunction, words
-from ..text.tokenizers.function import FunctionTokenizer
+from ..text.sentences import WARM_UP_SENTENCES
+from ..text.tokenize import FunctionTokenizer, Token, TokenizerFunction, words
 from ..text.vocab import Vocab
-from ..text.warmup import WARM_UP_SENTENCES
 from .device import Device
 from .language_model import LanguageModel, Substitutes
 from .loading import CACHE_WORDS, DType, Execution, fill, find_dtype, reading

@@ -5,7 +5,7 @@ from math import inf
 from typing import TypeVar
 
 from ..errors import ConfigError
-from ..text.groups import grouped
+from ..text.batch import grouped
 
 MAX_BATCH_TOKENS = 8192
 """Tokens that run together, whatever the number of sentences; bounds the memory of a batch."""

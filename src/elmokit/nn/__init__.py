@@ -1,4 +1,4 @@
-"""The model, readable beside the paper: pure torch, one idea a file, no files, no text.
+"""The model, readable beside the paper: pure torch, one idea per file, no files, no text.
 
 Start with `bilm.py`; `char_cnn.py` and `lstm.py` are its two halves, `scalar_mix.py` is what a
 task learns. `elmokit.engine` runs the same model faster and is proven equal to it.
@@ -8,12 +8,12 @@ from .bilm import BiLm as BiLm
 from .bilm import BiLmOutput as BiLmOutput
 from .bilm import BiLmState as BiLmState
 from .char_cnn import CharCnn as CharCnn
+from .char_cnn import Highway as Highway
 from .encoder import TokenEncoder as TokenEncoder
 from .encoder import TokenIds as TokenIds
-from .highway import Highway as Highway
 from .lstm import LstmState as LstmState
 from .lstm import ProjectedLstm as ProjectedLstm
-from .sampled import sampled_softmax_loss as sampled_softmax_loss
-from .sampled import softmax_loss as softmax_loss
 from .scalar_mix import ScalarMix as ScalarMix
 from .softmax import Softmax as Softmax
+from .softmax import sampled_softmax_loss as sampled_softmax_loss
+from .softmax import softmax_loss as softmax_loss

@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 
 from ..config import CharCnnConfig
-from .highway import Highway
 from .shapes import Float, Int
 
 
@@ -12,7 +11,7 @@ class CharCnn(nn.Module):
     """Convolutions over the characters of each word, max-pooled, then highway layers.
 
     Of bytes, id 0 is the padding of whole words and stays a zero vector. The padding *inside* a
-    word is a character like any other: the published models pool over it, so its place matters.
+    word is a character like any other: the published models pool over it, so its position matters.
     """
 
     def __init__(self, config: CharCnnConfig) -> None:
@@ -40,3 +39,21 @@ class CharCnn(nn.Module):
         for highway in self.highways:
             x = highway(x)
         return x
+
+
+class Highway(nn.Module):
+    """y = g·relu(x W_transform + b_transform) + (1 - g)·x with g = σ(x W_carry + b_carry).
+
+    By Srivastava et al. (2015). The gate keeps the name that the published files give it, although
+    it opens the transform.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.transform = nn.Linear(dim, dim)
+        self.carry = nn.Linear(dim, dim)
+        nn.init.constant_(self.carry.bias, -2.0)
+
+    def forward(self, x: Float[Tensor, "N F"]) -> Float[Tensor, "N F"]:
+        gate = torch.sigmoid(self.carry(x))
+        return gate * torch.relu(self.transform(x)) + (1 - gate) * x

@@ -10,7 +10,7 @@ _FLOAT = 4
 _PROGRAM = 350 << 20
 """Python with torch, before it does anything."""
 SOFTMAX_ROWS = 256
-"""Rows of a chunk of the full softmax, as in `nn.sampled`, which would import torch."""
+"""Rows of a chunk of the full softmax, as in `nn.softmax`, which would import torch."""
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 """Parameters of glibc's `mallopt`."""
 _DISTINCT_WORDS = 0.45

@@ -17,7 +17,7 @@ from ..formats.checkpoint import OPTIONAL
 from ..formats.load import read_checkpoint
 from ..model import Elmo, Execution
 from ..nn import Softmax
-from ..text.index import TokenIndexer
+from ..text.ids import TokenIndexer
 from .config import DataConfig, PretrainConfig
 from .objective import BatchReader
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import ConfigError, FormatError, InputError
 from ..model import Elmo
-from ..text.marked import split_marked
+from ..text.reader import split_marked
 
 Layers16: TypeAlias = NDArray[np.float16]
 Vectors: TypeAlias = NDArray[np.float32]

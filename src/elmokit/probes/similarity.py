@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..layers import Pooling, normalise, poolers
 from ..model import Elmo
-from ..pooling import Pooling, normalise, poolers
 from ..tasks.parts.lines import ScoredPair
 from ..tasks.parts.metrics import correlations
 from .layers import layer_names, stream_layers, with_average

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..errors import FormatError, InputError, quoted
 from ..files.read import read_lines
+from ..layers import normalise
 from ..model import Elmo
-from ..pooling import normalise
 from .layers import MarkedWord, layer_names, read_marked, word_vectors
 from .tables import format_table, percent
 

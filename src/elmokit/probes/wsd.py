@@ -17,8 +17,8 @@ import numpy as np
 
 from ..errors import FileError, FormatError, InputError, quoted
 from ..files.read import read_lines
+from ..layers import normalise
 from ..model import Elmo
-from ..pooling import normalise
 from .layers import Vectors, layer_names, spread, stream_layers, with_average
 from .tables import format_table, percent
 

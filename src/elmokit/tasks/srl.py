@@ -24,8 +24,7 @@ from ..config import within
 from ..errors import FormatError, InputError
 from ..files.read import json_field
 from ..nn.shapes import Bool, Float, Int
-from ..text.marked import parse_marked, split_marked
-from ..text.reader import Reader
+from ..text.reader import Reader, parse_marked, split_marked
 from .config import (
     MANY,
     MAX_LAYERS,

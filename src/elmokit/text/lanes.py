@@ -1,7 +1,7 @@
 """A text as bilm-tf's trainer reads it: side by side in lanes, without padding.
 
 Each lane reads one sentence after the other. When its sentence ends, it takes the next one of the
-text. A sentence `<S> a b </S>` gives a pair of input and target a step: (<S>, a), (a, b),
+text. A sentence `<S> a b </S>` gives a pair of input and target per step: (<S>, a), (a, b),
 (b, </S>), so that in two lanes of windows of four steps the sentences `a b`, `c`, `d e`, … are
 
     inputs   <S> a  b    <S>        targets  a   b  </S> c
@@ -114,7 +114,7 @@ class OrderedLanes(Lanes):
         super().__init__(self._from(0), num_lanes, num_steps)
 
     def state(self) -> dict[str, Any]:
-        """Where the lanes are after the last window, as JSON data of a few bytes a lane."""
+        """Where the lanes are after the last window, as JSON data of a few bytes per lane."""
         left = [len(rest) for rest in self._rests]
         return {"taken": self.num_taken, "sentences": list(self._numbers), "left": left}
 
@@ -143,6 +143,6 @@ class OrderedLanes(Lanes):
         return (self._at(number) for number in range(first, len(self.order)))
 
     def _at(self, number: int) -> Words:
-        """A sentence by its place in the order of reading."""
+        """A sentence by its position in the order of reading."""
         sentence = self.sentences[int(self.order[number])]
         return sentence[::-1] if self.backward else sentence

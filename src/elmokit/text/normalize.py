@@ -1,22 +1,28 @@
 """Unicode normalisation that remembers where every character came from.
 
-The same Korean word takes 3 bytes a syllable in NFC and up to 9 in NFD, the form that macOS gives
+The same Korean word takes 3 bytes per syllable in NFC and up to 9 in NFD, the form that macOS gives
 file names, so unnormalised text changes every character id. Tokens are cut from the normalised
 text; `align` leads their offsets back to the text that the user passed.
+
+Below are character classes that `re` lacks, as bodies for `[...]`, built from `unicodedata` on
+first use. Python's `\\w` leaves out combining marks, so a pattern of `\\w+` tears Devanagari, Thai
+and vocalised Arabic words apart.
 """
 
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 
 from ..errors import ConfigError, quoted
-from .charclass import composing
 
 # CPython sorts a run of marks by insertion; longer runs than this are sorted here instead.
 _LONG_RUN = 32
+# Everything that combines lives in planes 0 and 1, plus the variation selectors of plane 14.
+_CANDIDATES = (range(0x80, 0x20000), range(0xE0000, 0xE0200))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +127,40 @@ def _sorted_run(match: re.Match[str]) -> str:
         "".join(sorted(group, key=unicodedata.combining) if combines else group)
         for combines, group in groups
     )
+
+
+@cache
+def marks() -> str:
+    """The class of all combining marks (general categories Mn, Mc and Me)."""
+    # No mark is \w, so this filter, which runs in C, spares most of the category lookups.
+    others = re.findall(r"[^\w\s]", _candidates())
+    return char_class(c for c in others if unicodedata.category(c)[0] == "M")
+
+
+@cache
+def composing() -> str:
+    """The class of marks and of other characters that NFC may merge with the one before them.
+
+    Conjoining jamo are left out: they merge with other jamo only.
+    """
+    seconds: set[str] = set()
+    for char in _candidates():
+        decomposition = unicodedata.decomposition(char)
+        if decomposition and decomposition[0] != "<":
+            seconds.update(chr(int(code, 16)) for code in decomposition.split()[1:])
+    return marks() + char_class(c for c in seconds if unicodedata.category(c)[0] != "M")
+
+
+def char_class(chars: Iterable[str]) -> str:
+    """The body of a `[...]` that matches exactly these characters, as few ranges."""
+    ranges: list[list[int]] = []
+    for code in sorted(map(ord, chars)):
+        if ranges and code == ranges[-1][1] + 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"\\U{first:08X}-\\U{last:08X}" for first, last in ranges)
+
+
+def _candidates() -> str:
+    return "".join(map(chr, chain(*_CANDIDATES)))

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
-from ..errors import InputError
+from ..errors import InputError, quoted
 from .normalize import normalize
 from .tokenize import Token, TokenizerFunction, load_tokenizer, tokenize, words
 
@@ -41,7 +41,7 @@ class Reader:
         return [normalize(token, self.normalization) for token in sentence]
 
     def spans(self, text: str) -> list[Token]:
-        """The tokens of a text with their places in it."""
+        """The tokens of a text with their offsets in it."""
         self._warn_of_guess()
         return tokenize(self.tokenizer, text, self.normalization)
 
@@ -57,7 +57,7 @@ class Reader:
 
 
 def as_sentences(inputs: TextOrTokens | Iterable[TextOrTokens]) -> list[TextOrTokens]:
-    """The sentences of a user's input: a text is one; a list is one a text or list of tokens."""
+    """The sentences of a user's input: a text is one; a list has one per text or list of tokens."""
     if isinstance(inputs, str):
         return [inputs]
     sentences = [check_sentence(item, i) for i, item in enumerate(check_iterable(inputs))]
@@ -108,3 +108,48 @@ def _is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
 
 def _is_one_word(sentence: TextOrTokens) -> bool:
     return isinstance(sentence, str) and len(sentence.split()) == 1
+
+
+def parse_marked(reader: Reader, text: str) -> tuple[list[str], int]:
+    """The tokens of a text with one word in brackets, and the index of that word.
+
+    The text is like "He has a [gift] for music"; the tokens are without the brackets.
+    """
+    unmarked = split_marked(text)
+    if unmarked is None:
+        raise InputError(
+            f"query {quoted(text)}: expected exactly one word in brackets, "
+            "as in 'He has a [gift] for music'"
+        )
+    plain, start, end = unmarked
+    inside = text[text.index("[") + 1 : text.index("]")]
+    spans = reader.spans(plain)
+    found = [i for i, token in enumerate(spans) if token.start < end and token.end > start]
+    if start == end or not found:
+        raise InputError(f"query {quoted(text)}: there is no word in the brackets")
+    if len(found) > 1:
+        listed = ", ".join(repr(spans[i].text) for i in found)
+        raise InputError(
+            f"query {quoted(text)}: [{inside}] is {len(found)} tokens ({listed}); "
+            "put the brackets around one of them"
+        )
+    token = spans[found[0]]
+    if (token.start, token.end) != (start, end):
+        raise InputError(
+            f"query {quoted(text)}: [{inside}] is only a part of the token {quoted(token.text)}; "
+            "put the brackets around all of it"
+        )
+    return [span.text for span in spans], found[0]
+
+
+def split_marked(text: str) -> tuple[str, int, int] | None:
+    """A text without its brackets, and where in it the bracketed word starts and ends.
+
+    The two are equal if only white space is in the brackets. None unless there is one pair.
+    """
+    before, opening, rest = text.partition("[")
+    inside, closing, after = rest.partition("]")
+    if not opening or not closing or any(mark in inside + after for mark in "[]") or "]" in before:
+        return None
+    start = len(before) + len(inside) - len(inside.lstrip())
+    return before + inside + after, start, start + len(inside.strip())

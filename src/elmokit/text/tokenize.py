@@ -1,16 +1,48 @@
-"""Tokenizers by name, and tokens with offsets into the text as the user wrote it."""
+"""Text → tokens: the tokenizers, by name, and offsets into the text as the user wrote it.
 
-from ..errors import ConfigError, quoted
-from .normalize import align, normalize
-from .token import Token as Token
-from .token import Tokenizer as Tokenizer
-from .tokenizers.characters import CharacterTokenizer
-from .tokenizers.function import FunctionTokenizer
-from .tokenizers.function import TokenizerFunction as TokenizerFunction
-from .tokenizers.kiwi import KiwiTokenizer
-from .tokenizers.regex import RegexTokenizer
-from .tokenizers.spacy import SpacyTokenizer
-from .tokenizers.whitespace import WhitespaceTokenizer
+`kiwi` and `spacy` need packages of their own, which are imported when the tokenizer is made.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from ..errors import ConfigError, InputError, MissingExtra, quoted
+from .normalize import align, normalize, without_surrogates
+from .token_pattern import token_pattern
+
+_WORD, _CHARACTER = re.compile(r"\S+"), re.compile(r"\S")
+
+TokenizerFunction: TypeAlias = Callable[[str], Iterable[Any]]
+"""From a text to tokens: strings, `Token`s, or (string, start, end)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token and the span of the text that it stands for.
+
+    `text` is normalised, and a morpheme may differ from the characters of its span.
+    """
+
+    text: str
+    start: int
+    end: int
+
+
+class Tokenizer(Protocol):
+    """Splits normalised text into tokens, none of which contains whitespace."""
+
+    @property
+    def name(self) -> str:
+        """What `load_tokenizer` knows it by, recorded in the model's card."""
+
+    def words(self, text: str) -> list[str]:
+        """The text of every token: the quick way when offsets do not matter."""
+
+    def tokens(self, text: str) -> list[Token]:
+        """Every token with its offsets into `text`."""
 
 
 def load_tokenizer(tokenizer: str | TokenizerFunction = "regex") -> Tokenizer:
@@ -58,3 +90,192 @@ def tokenize(tokenizer: Tokenizer, text: str, normalization: str | None = "NFC")
 def words(tokenizer: Tokenizer, text: str, normalization: str | None = "NFC") -> list[str]:
     """The texts of the same tokens, faster because no offsets are kept."""
     return tokenizer.words(normalize(text, normalization))
+
+
+class RegexTokenizer:
+    """Splits with one regular expression, whose rules are in `token_pattern`: the default.
+
+    Penn Treebank style for English, sensible for other scripts.
+
+    Example:
+        >>> RegexTokenizer().words("Mr. O'Brien didn't pay $1,000.50.")
+        ['Mr.', "O'Brien", 'did', "n't", 'pay', '$', '1,000.50', '.']
+    """
+
+    name = "regex"
+
+    def words(self, text: str) -> list[str]:
+        return token_pattern().findall(text)
+
+    def tokens(self, text: str) -> list[Token]:
+        return [
+            Token(match[0], match.start(), match.end()) for match in token_pattern().finditer(text)
+        ]
+
+
+class WhitespaceTokenizer:
+    """Splits at runs of whitespace and nowhere else: for text that is already tokenised."""
+
+    name = "whitespace"
+
+    def words(self, text: str) -> list[str]:
+        return text.split()
+
+    def tokens(self, text: str) -> list[Token]:
+        return [Token(match[0], match.start(), match.end()) for match in _WORD.finditer(text)]
+
+
+class CharacterTokenizer:
+    """Splits at every character; whitespace is left out. For proteins: one amino acid per token."""
+
+    name = "characters"
+
+    def words(self, text: str) -> list[str]:
+        return _CHARACTER.findall(text)
+
+    def tokens(self, text: str) -> list[Token]:
+        return [Token(m[0], m.start(), m.end()) for m in _CHARACTER.finditer(text)]
+
+
+class FunctionTokenizer:
+    """Splits as a function does.
+
+    Args:
+        function: Returns strings, or strings with the offsets of their spans. Offsets that it does
+            not give are found by searching the text from left to right.
+    """
+
+    name = "a Python function"
+
+    def __init__(self, function: TokenizerFunction) -> None:
+        if not callable(function):
+            raise ConfigError(
+                f"tokenizer={quoted(function)}: expected a name or a function from text to tokens"
+            )
+        self._function = function
+
+    def words(self, text: str) -> list[str]:
+        return [_parts(token)[0] for token in self._run(text)]
+
+    def tokens(self, text: str) -> list[Token]:
+        tokens, end = [], 0
+        for item in self._run(text):
+            word, span = _parts(item)
+            if span is None:
+                start = text.find(word, end)
+                if start < 0:
+                    raise InputError(
+                        f"the tokenizer returned {quoted(word)}, which does not occur in the text "
+                        f"after character {end}; return (token, start, end) instead"
+                    )
+                span = (start, start + len(word))
+            elif not 0 <= span[0] <= span[1] <= len(text):
+                raise InputError(
+                    f"the tokenizer returned {quoted(word)} at {span}, outside of the text of "
+                    f"{len(text)} characters"
+                )
+            end = span[1]
+            tokens.append(Token(word, *span))
+        return tokens
+
+    def _run(self, text: str) -> list[Any]:
+        found = self._function(text)
+        if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
+            raise InputError(
+                f"the tokenizer returned {type(found).__name__} ({quoted(found)}); expected a list "
+                "of tokens"
+            )
+        return list(found)
+
+
+def _parts(item: Any) -> tuple[str, tuple[int, int] | None]:
+    """The text of a token, and its span where the function gives one."""
+    if isinstance(item, str):
+        return item, None
+    if isinstance(item, Token):
+        return item.text, (item.start, item.end)
+    match item:
+        case (str(word), int(start), int(end)):
+            return word, (start, end)
+    raise InputError(
+        f"the tokenizer returned a token {quoted(item)}; expected a string or (string, start, end)"
+    )
+
+
+class KiwiTokenizer:
+    """Splits eojeol into morphemes in their dictionary form, with Kiwi (kiwipiepy).
+
+    A morpheme need not be a slice of the text: 했다 becomes 하 + 었 + 다, of which the first two
+    share the span of 했. A morpheme that the text only implies, such as 이 in 바다다, has an empty
+    span. Codas that stand alone are written as compatibility jamo (ㄴ다), as in the treebanks.
+    """
+
+    name = "kiwi"
+
+    def __init__(self) -> None:
+        _import_kiwi()
+        self._kiwi: Any = None
+
+    def __getstate__(self) -> dict[str, None]:
+        # The analyser cannot be pickled; every process makes its own.
+        return {"_kiwi": None}
+
+    def words(self, text: str) -> list[str]:
+        return [token.text for token in self._morphemes(text)]
+
+    def tokens(self, text: str) -> list[Token]:
+        return list(self._morphemes(text))
+
+    def _morphemes(self, text: str) -> Iterator[Token]:
+        if self._kiwi is None:
+            # Making one takes seconds; texts come one at a time, so more workers would idle.
+            self._kiwi = _import_kiwi().Kiwi(num_workers=1)
+        for morpheme in self._kiwi.tokenize(without_surrogates(text), compatible_jamo=True):
+            form, start, end = morpheme.form, morpheme.start, morpheme.start + morpheme.len
+            if "\ufffd" in form or any(char.isspace() for char in form):
+                # Names and dates of several words, and what stands for a surrogate.
+                for match in _WORD.finditer(text, start, end):
+                    yield Token(match[0], match.start(), match.end())
+            else:
+                yield Token(form, start, end)
+
+
+def _import_kiwi() -> Any:
+    try:
+        return importlib.import_module("kiwipiepy")
+    except ImportError as error:
+        raise MissingExtra("ko", "kiwipiepy") from error
+
+
+class SpacyTokenizer:
+    """Splits like `spacy.blank(language)`; no trained pipeline is needed."""
+
+    def __init__(self, language: str = "en") -> None:
+        self.name = f"spacy:{language}"
+        self._language = language
+        self._tokenizer: Any = _load_spacy(language)
+
+    def __reduce__(self) -> tuple[type["SpacyTokenizer"], tuple[str]]:
+        return type(self), (self._language,)
+
+    def words(self, text: str) -> list[str]:
+        return [token.text for token in self.tokens(text)]
+
+    def tokens(self, text: str) -> list[Token]:
+        spans = [
+            (token.idx, token.idx + len(token))
+            for token in self._tokenizer(without_surrogates(text))
+            if not token.is_space
+        ]
+        return [Token(text[start:end], start, end) for start, end in spans]
+
+
+def _load_spacy(language: str) -> Any:
+    try:
+        spacy = importlib.import_module("spacy")
+    except ImportError as error:
+        raise MissingExtra("spacy", "spacy") from error
+    try:
+        return spacy.blank(language).tokenizer
+    except ImportError as error:
+        raise ConfigError(f"tokenizer='spacy:{language}': {error}") from error

@@ -24,7 +24,7 @@ class Vocab(Sequence[str]):
 
     @classmethod
     def read(cls, lines: Iterable[str], name: str) -> "Vocab":
-        """The vocabulary of a file with one word a line (`name` is for errors).
+        """The vocabulary of a file with one word per line (`name` is for errors).
 
         Blank and repeated lines keep their rows: a published softmax counts them.
         """

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import ConfigError, FileError, InputError, MissingExtra
 from ..files.read import is_there
 from ..files.write import new_hdf5
-from ..text.groups import grouped
+from ..text.batch import grouped
 
 
 @dataclass(frozen=True, slots=True)

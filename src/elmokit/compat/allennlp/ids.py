@@ -11,8 +11,7 @@ from torch import Tensor
 
 from ...config import NUM_BYTE_CHARACTERS
 from ...errors import InputError
-from ...text.chars import ByteCharacters
-from ...text.index import TokenIndexer
+from ...text.ids import ByteCharacters, TokenIndexer
 
 MAX_CHARACTERS = 50
 """AllenNLP spells every word with this many ids, whatever the options file says."""

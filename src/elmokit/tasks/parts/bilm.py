@@ -18,9 +18,9 @@ from torch import Tensor
 from ...errors import ConfigError
 from ...layers import Layers, layer_weights
 from ...model import Elmo
-from ...text.groups import grouped
+from ...text.batch import grouped
 from ...text.reader import Reader
-from ...text.tokenizers.function import FunctionTokenizer
+from ...text.tokenize import FunctionTokenizer
 from ..config import ElmoPlacement
 
 Tokens: TypeAlias = Sequence[str]

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from ...errors import ConfigError, FormatError, InputError, quoted
 from ...files.read import read_lines
-from ...text.token import Token
+from ...text.tokenize import Token
 from .tags import bio_fault, iob1_to_bio, is_iob1, is_tag, spans
 
 Tagset: TypeAlias = Literal["upos", "xpos"]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...nn.shapes import Bool, Float, Int
-from ...text.chars import PADDING as NO_CHARACTER
-from ...text.chars import ByteCharacters
+from ...text.ids import PADDING as NO_CHARACTER
+from ...text.ids import ByteCharacters
 from ...text.normalize import without_surrogates
 from ...vectors.static import StaticVectors
 from ..config import WordsConfig

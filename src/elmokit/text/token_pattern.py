@@ -24,7 +24,7 @@ possessive groups are mishandled (python/cpython#106052).
 import re
 from functools import cache
 
-from ..charclass import marks
+from .normalize import marks
 
 _HAN = "\u3005\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _THAI_TO_KHMER = "\u0e01-\u0e46\u0e81-\u0ec6\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17b3"

@@ -1,1 +1,0 @@
-"""The tokenizers, one per file; `elmokit.text.tokenize.load_tokenizer` finds them by name."""
