@@ -23,14 +23,12 @@ from torch import Tensor, nn
 
 from elmokit import Elmo
 from elmokit.corpus.corpus import Corpus
-from elmokit.pretraining.config import PretrainConfig
+from elmokit.pretraining.config import PRESETS, PretrainConfig
 from elmokit.pretraining.distributed import World
 from elmokit.pretraining.evaluate import as_row, held_out_perplexity
-from elmokit.pretraining.loop import Loop
-from elmokit.pretraining.memory import keep_freed_memory
+from elmokit.pretraining.loop import Loop, keep_freed_memory
 from elmokit.pretraining.objective import Objective
 from elmokit.pretraining.optim import make_optimizer
-from elmokit.pretraining.presets import PRESETS
 from elmokit.pretraining.setup import (
     batch_reader,
     fit_to_corpus,

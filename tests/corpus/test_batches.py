@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmokit.corpus.batches import Batch, SentenceBatches
+from elmokit.corpus.batches import Batch, LaneStream, SentenceBatches, SentenceStream, Stream
 from elmokit.corpus.corpus import BOS_ID, EOS_ID, Sentences
-from elmokit.corpus.stream import LaneStream, SentenceStream, Stream
 from elmokit.errors import ConfigError
 
 

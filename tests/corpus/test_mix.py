@@ -12,12 +12,13 @@ import pytest
 from corpus_data import Killed, contents, some_lines, spelled, write
 from strategies import assert_refused
 
-from elmokit.corpus import Corpus, pool
+from elmokit.corpus import Corpus
+from elmokit.corpus import block as pool
 from elmokit.corpus import prepare as preparing
-from elmokit.corpus.config import PrepareConfig
-from elmokit.corpus.count import weighted_copies
+from elmokit.corpus.corpus import PrepareConfig
 from elmokit.corpus.prepare import prepare
 from elmokit.corpus.report import Report
+from elmokit.corpus.write import weighted_copies
 
 LINES = PrepareConfig(sentences="lines", valid_fraction=0)
 CLEAN = PrepareConfig(sentences="lines", valid_fraction=0, clean=True)

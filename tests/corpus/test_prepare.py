@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import assert_refused
 
-from elmokit.corpus import Corpus, pool
+from elmokit.corpus import Corpus
+from elmokit.corpus import block as pool
 from elmokit.corpus import prepare as preparing
 from elmokit.corpus.block import Reading, cut
-from elmokit.corpus.config import PrepareConfig
+from elmokit.corpus.corpus import PrepareConfig
 from elmokit.corpus.prepare import prepare
 from elmokit.corpus.report import Report
 from elmokit.text.reader import Reader
@@ -173,7 +174,7 @@ def test_a_line_repeated_all_over_is_not_held_out(tmp_path: Path) -> None:
 
 
 def test_held_out_text_is_capped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmokit.corpus.count.MAX_VALID_TOKENS", 50)
+    monkeypatch.setattr("elmokit.corpus.write.MAX_VALID_TOKENS", 50)
     _, corpus = prepared(tmp_path, [f"a b c d {i}" for i in range(500)], valid_fraction=0.5)
     assert 50 <= corpus.info.valid_tokens < 60
 

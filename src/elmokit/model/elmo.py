@@ -43,9 +43,8 @@ from ..text.tokenize import Token, TokenizerFunction, words
 from ..text.tokenizers.function import FunctionTokenizer
 from ..text.vocab import Vocab
 from ..text.warmup import WARM_UP_SENTENCES
-from .device import Device
 from .language_model import LanguageModel, Substitutes
-from .loading import CACHE_WORDS, DType, Execution, fill, find_dtype, reading
+from .loading import CACHE_WORDS, Device, DType, Execution, fill, find_dtype, reading
 from .sentence import Sentence, Vectors
 from .windows import MAX_BATCH_TOKENS, check_batch_size, windows
 

@@ -1,7 +1,9 @@
 """The training loop: batches → steps of the optimiser, with everything needed to go on later."""
 
+import ctypes
 import logging
 import math
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -10,19 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..corpus.batches import Batch
-from ..corpus.stream import LaneStream, Stream
+from ..corpus.batches import Batch, LaneStream, Stream
 from ..engine.native_product import threads_of_the_kernel
 from ..engine.plain import agree
 from ..errors import ConfigError
 from ..nn import BiLmState
-from .checkpoint import State, optimizer_tensors, restore_optimizer
+from .checkpoint import Progress, State, optimizer_tensors, restore_optimizer
 from .config import PretrainConfig, TrainEngine
 from .distributed import World
-from .objective import BatchReader, Objective
+from .objective import BatchReader, LogUniformSampler, Objective
 from .optim import learning_rate, make_optimizer
-from .progress import Progress
-from .sampler import LogUniformSampler
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +30,9 @@ Row: TypeAlias = dict[str, Any]
 
 CHECKED, TOLERANCE = (3, 2), 1e-3
 """Steps and rows on which training compares itself with `nn`, and how far they may differ."""
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+"""Parameters of glibc's `mallopt`."""
 
 
 class Loop:
@@ -229,3 +231,16 @@ class Loop:
                 raise ValueError(f"lanes.h has shape {tuple(lanes.h.shape)}")
             rows, device = self.world.rows(), self.world.device
             self.state = BiLmState(*(part[:, :, rows].to(device) for part in lanes))
+
+
+def keep_freed_memory() -> None:
+    """Let freed memory stay with the process instead of going back to the system.
+
+    Every step needs the same large buffers. Returning them costs thousands of page faults per
+    step: 1 % of the time with one thread, 6 % with two. Does nothing where there is no glibc.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, 32 << 20)  # the largest that glibc accepts
+        mallopt(_TRIM_THRESHOLD, 1 << 30)
+        mallopt(_TOP_PAD, 64 << 20)

@@ -35,18 +35,20 @@ from ..files.folders import (
 from ..files.write import whole_file, write_json
 from ..formats.save import save_beside
 from ..model import Elmo
-from .card import write_card
 from .checkpoint import State, checkpoints, load_state, save_state
-from .config import PretrainConfig
+from .config import PRESETS, PretrainConfig
 from .distributed import World, world
-from .evaluate import as_row, held_out_perplexity
-from .final import final_evaluation, num_final_targets, seconds_per_target
+from .evaluate import (
+    as_row,
+    final_evaluation,
+    held_out_perplexity,
+    num_final_targets,
+    seconds_per_target,
+)
 from .interrupts import Interrupts, interrupts
-from .logs import RunLog, board_writer, read_log
-from .loop import Loop, Row
-from .memory import keep_freed_memory
+from .loop import Loop, Row, keep_freed_memory
 from .objective import Objective
-from .presets import PRESETS
+from .records import RunLog, board_writer, is_model, is_run, read_log, read_run, write_card
 from .setup import (
     batch_reader,
     fit_to_corpus,
@@ -57,7 +59,6 @@ from .setup import (
     training_stream,
 )
 from .start_vectors import StartVectors, read_start_vectors, start_from_vectors
-from .status import is_model, is_run, read_facts
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ class _Run:
         self.on_row, self.on_stage = on_row, on_stage
         self.checkpoints = folder / "checkpoints"
         self.force = force
-        self.before = read_facts(folder) if is_run(folder) and not force else None
+        self.before = read_run(folder) if is_run(folder) and not force else None
         if self.before is not None and source not in (None, self.before["source"]):
             raise ConfigError(
                 f"{folder} continues {self.before['source'] or 'no other model'}, not {source}; "
