@@ -198,9 +198,9 @@ def run(name: str, seed: int, corpus: Corpus, args: argparse.Namespace) -> dict[
     elmo = new_model(config, corpus)
     loop = make_loop(elmo, config, corpus, arm, args)
     start, mean, num_averaged = time.process_time(), {}, 0
-    while (share := loop.share) < 1:
-        loop.step(share)
-        if share >= 0.98:
+    while (used := loop.budget_used) < 1:
+        loop.step(used)
+        if used >= 0.98:
             num_averaged += 1
             for key, t in loop.objective.state_dict().items():
                 mean.setdefault(key, torch.zeros_like(t)).lerp_(t, 1 / num_averaged)

@@ -72,11 +72,11 @@ def test_a_stream_continues_from_its_place(kind: str, before: int) -> None:
     stream = make(kind)
     for _ in range(before):
         stream.next()
-    place, epochs = stream.place(), stream.epochs
+    cursor, epochs = stream.cursor(), stream.epochs
     expected = [stream.next() for _ in range(20)]
     assert stream.epochs > epochs
     other = make(kind)
-    other.restore(place)
+    other.restore(cursor)
     assert other.epochs == epochs
     for batch in expected:
         np.testing.assert_array_equal(other.next(), batch)

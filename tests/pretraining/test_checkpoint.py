@@ -262,7 +262,7 @@ def test_a_forced_run_that_is_killed_between_the_old_and_the_new_can_be_given_ag
 
     short = config.override("train.max_steps=2")
     with monkeypatch.context() as patched:
-        patched.setattr(run_module._Run, "_write_facts", killed)
+        patched.setattr(run_module._Run, "_write_record", killed)
         with pytest.raises(KeyboardInterrupt):
             pretrain(corpus, run, short, device="cpu", force=True)
     assert not (run / "log.jsonl").exists() and (run / "README.md").exists()

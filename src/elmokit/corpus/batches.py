@@ -33,8 +33,8 @@ class Batch(NamedTuple):
 class SentenceBatches:
     """All sentences of a text in a new order every epoch, in batches of one length each.
 
-    The order depends on the seed and the number of the epoch alone, so (epoch, batch) is a place
-    to continue from.
+    The order depends on the seed and the number of the epoch alone, so (epoch, batch) is a
+    cursor to continue from.
 
     Args:
         sentences: The text.
@@ -119,12 +119,12 @@ class Stream(Protocol):
         """Passes over the text so far."""
         ...
 
-    def place(self) -> dict[str, Any]:
+    def cursor(self) -> dict[str, Any]:
         """Where the stream is, as JSON data."""
         ...
 
-    def restore(self, place: dict[str, Any]) -> None:
-        """Continue from a `place` of a stream of the same text and settings."""
+    def restore(self, cursor: dict[str, Any]) -> None:
+        """Continue from a `cursor` of a stream of the same text and settings."""
         ...
 
 
@@ -151,13 +151,13 @@ class SentenceStream:
         """Passes over the text so far."""
         return self.epoch + self.batch / len(self.batches.epoch(self.epoch))
 
-    def place(self) -> dict[str, Any]:
+    def cursor(self) -> dict[str, Any]:
         """The epoch and the batch in it."""
         return {"epoch": self.epoch, "batch": self.batch}
 
-    def restore(self, place: dict[str, Any]) -> None:
+    def restore(self, cursor: dict[str, Any]) -> None:
         """Continue from there."""
-        self.epoch, self.batch = place["epoch"], place["batch"]
+        self.epoch, self.batch = cursor["epoch"], cursor["batch"]
 
 
 class LaneStream:
@@ -197,14 +197,14 @@ class LaneStream:
         """Passes over the text so far."""
         return self.epoch + self.lanes[0].num_taken / len(self.sentences)
 
-    def place(self) -> dict[str, Any]:
+    def cursor(self) -> dict[str, Any]:
         """The epoch and the sentence in each lane."""
         return {"epoch": self.epoch, "lanes": [lanes.state() for lanes in self.lanes]}
 
-    def restore(self, place: dict[str, Any]) -> None:
+    def restore(self, cursor: dict[str, Any]) -> None:
         """Continue from there."""
-        self._start(place["epoch"])
-        for lanes, state in zip(self.lanes, place["lanes"], strict=True):
+        self._start(cursor["epoch"])
+        for lanes, state in zip(self.lanes, cursor["lanes"], strict=True):
             lanes.restore(state)
 
     def _start(self, epoch: int) -> None:

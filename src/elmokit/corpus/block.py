@@ -44,7 +44,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The sentences of a block of text, as places in a list of its distinct words.
+    """The sentences of a block of text, as indices into a list of its distinct words.
 
     A unit is what the user wrote as one: a line, or a paragraph of hard-wrapped text. Those
     without words, and those that cleaning drops, are left out and counted.
@@ -163,7 +163,7 @@ def read_text(text: str, reading: Reading, tokenizer: Tokenizer) -> Block:
         del lines[-1]
     index: defaultdict[str, int] = defaultdict()
     index.default_factory = index.__len__
-    place = index.__getitem__
+    number = index.__getitem__
     tokens, lengths, counts, hashes = array("i"), array("i"), array("i"), array("Q")
     num_cut = 0
     verdicts: Counter[str] = Counter()
@@ -176,7 +176,7 @@ def read_text(text: str, reading: Reading, tokenizer: Tokenizer) -> Block:
         before = len(lengths)
         sentences = [unit] if reading.mode == "lines" else split_sentences(unit)
         for words in map(tokenizer.words, sentences):
-            tokens.extend(map(place, words))
+            tokens.extend(map(number, words))
             pieces = cut(len(words), reading.max_length)
             num_cut += len(pieces) > 1
             lengths.extend(pieces)

@@ -207,7 +207,7 @@ def _write(
     work: Work, config: PrepareConfig, texts: Sequence[Text], weights: Sequence[float],
     totals: Totals,
 ) -> Report:  # fmt: skip
-    """Write the corpus beside its place, then put it there."""
+    """Write the corpus beside the output folder, then move it there."""
     folder = work.new_folder()
     with write_errors(work.output, folder):
         report = _write_into(folder, config, texts, weights, totals)

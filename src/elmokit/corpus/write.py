@@ -220,13 +220,13 @@ class _WordCounts:
         ).astype(np.int64)  # fmt: skip
         words = block.words
         if not is_used.all():
-            places = np.unique(block.tokens[block.by_token(is_used)])
-            words, counts = [words[i] for i in places.tolist()], counts[places]
-        places = np.fromiter(map(self._ids.__getitem__, words), np.int64, len(words))
+            kept = np.unique(block.tokens[block.by_token(is_used)])
+            words, counts = [words[i] for i in kept.tolist()], counts[kept]
+        ids = np.fromiter(map(self._ids.__getitem__, words), np.int64, len(words))
         missing = len(self._ids) - len(self._counts)
         if missing > 0:
             self._counts = np.pad(self._counts, (0, missing + len(self._counts)))
-        self._counts[places] += counts
+        self._counts[ids] += counts
 
     def sorted(self) -> tuple[list[str], NDArray[np.int64]]:
         """The special words, then all others by falling count and by spelling."""

@@ -50,7 +50,7 @@ class Execution:
     def __post_init__(self) -> None:
         find_dtype(self.dtype)
 
-    def place(self, elmo: AnyElmo) -> AnyElmo:
+    def apply(self, elmo: AnyElmo) -> AnyElmo:
         """The model on its device, with its type, ready for inference."""
         where, kind = find_device(self.device), find_dtype(self.dtype)
         if where.type == "mps" and kind == torch.float64:

@@ -34,13 +34,13 @@ _Read = TypeVar("_Read")
 
 @dataclass(kw_only=True, slots=True)
 class Progress:
-    """Counts and places; a plain JSON object on disk.
+    """Counts, and where the text is continued; a plain JSON object on disk.
 
     Attributes:
         step: Steps of the optimiser that are done.
         tokens: Tokens read, each once for both directions.
         epochs: Passes over the text, with the current one's share.
-        place: Where the reading of the text stands (see the reader).
+        place: Cursor of the stream that reads the text.
         seconds: Time spent, over all parts of the run.
         loss: Sum of the mean losses since the last logged step.
         loss_steps: Steps in that sum.
@@ -82,7 +82,7 @@ class Progress:
                 raise ValueError(f"{name}={value!r:.40}")
         return cls(**values)
 
-    def share(self, config: TrainConfig, reserve: float = 0.0) -> float:
+    def budget_used(self, config: TrainConfig, reserve: float = 0.0) -> float:
         """The share of the budget that is used up; 1 or more at the end.
 
         Args:
@@ -230,17 +230,17 @@ def _read(path: Path) -> State:
 
 def _read_progress(path: Path) -> Progress:
     """The progress of a checkpoint whose files are all there and as long as they should be."""
-    facts, weights = path / "state.json", path / "state.safetensors"
-    for file in (facts, weights):
+    description, weights = path / "state.json", path / "state.safetensors"
+    for file in (description, weights):
         if not is_there(file):
             raise FormatError(f"{path} is incomplete: {file.name} is missing")
     try:
-        values = read_json(facts)
+        values = read_json(description)
         expected, progress = values["bytes"], dict(values["progress"])
     except FormatError:
         raise
     except (ValueError, TypeError, KeyError) as e:
-        raise FormatError(f"{facts} is damaged ({e})") from e
+        raise FormatError(f"{description} is damaged ({e})") from e
     size = weights.stat().st_size
     if size != expected:
         raise FormatError(f"{path} is torn: state.safetensors has {size} of {expected} bytes")
@@ -249,9 +249,9 @@ def _read_progress(path: Path) -> Progress:
     except FileError as e:
         raise FileError(f"{path}: {e}") from e
     except ValueError as e:
-        raise FormatError(f"{facts} is damaged ({e})") from e
+        raise FormatError(f"{description} is damaged ({e})") from e
     if path.name != _name(found.step):
-        raise FormatError(f"{facts} is damaged (step={found.step})")
+        raise FormatError(f"{description} is damaged (step={found.step})")
     with open_tensors(weights, advice=""):
         return found  # its header can be read
 

@@ -104,33 +104,33 @@ class Loop:
         """Take steps until the budget is used up or `after_step` says that the run is done."""
         self._since = time.perf_counter()
         while not self.progress.is_done:
-            share = self.world.agree(self.share)
-            if share >= 1:
+            used = self.world.agree(self.budget_used)
+            if used >= 1:
                 self.progress.is_done = True
                 return
-            self.step(share)
+            self.step(used)
             after_step()
 
     @property
-    def share(self) -> float:
+    def budget_used(self) -> float:
         """The share of the budget that is used up; 1 or more at the end."""
-        return self.progress.share(self.config.train, self.reserve)
+        return self.progress.budget_used(self.config.train, self.reserve)
 
-    def step(self, share: float) -> None:
-        """One step of the optimiser, with `share` of the budget used up."""
+    def step(self, used: float) -> None:
+        """One step of the optimiser, with a share `used` of the budget gone."""
         start = time.perf_counter()
         with threads_of_the_kernel(self.world.device):
-            self._step(share)
+            self._step(used)
         now = time.perf_counter()
         self.step_seconds += now - start
         self.progress.seconds += now - self._since
         self._since = now
 
-    def _step(self, share: float) -> None:
+    def _step(self, used: float) -> None:
         config, progress = self.config.train, self.progress
         if self.is_frozen and progress.step >= self.frozen_steps:
             self._freeze(False)
-        rate = learning_rate(config, progress.step, share)
+        rate = learning_rate(config, progress.step, used)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
@@ -201,7 +201,7 @@ class Loop:
 
     def save(self) -> State:
         """Everything that it takes to go on; all processes call it together."""
-        self.progress.place = self.stream.place()
+        self.progress.place = self.stream.cursor()
         tensors: dict[str, Tensor] = {
             f"model.{name}": t.detach().cpu() for name, t in self.objective.state_dict().items()
         }

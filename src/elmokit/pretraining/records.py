@@ -144,15 +144,15 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 
 def run_status(folder: Path) -> dict[str, Any]:
-    """The newest facts about a run: JSON data."""
-    facts = read_run(folder)
+    """How a run is doing, from its files alone: JSON data."""
+    record = read_run(folder)
     rows = read_log(folder / "log.jsonl")
     tested = [row for row in rows if "valid_mean" in row]
     best = min(tested, key=lambda row: float(row["valid_mean"]), default=None)
     last = rows[-1] if rows else {}
     return {
-        "corpus": facts["corpus"],
-        "source": facts["source"],
+        "corpus": record["corpus"],
+        "source": record["source"],
         "is_finished": _last_result(folder) == last.get("step", 0),
         "step": last.get("step", 0),
         "tokens": last.get("tokens", 0),
@@ -162,8 +162,8 @@ def run_status(folder: Path) -> dict[str, Any]:
         "eta_seconds": last.get("eta_seconds"),
         "tokens_per_s": last.get("tokens_per_s"),
         "loss": last.get("loss"),
-        "is_sampled": facts["config"]["softmax"]["loss"] == "sampled",
-        "vectors": facts["vectors"],
+        "is_sampled": record["config"]["softmax"]["loss"] == "sampled",
+        "vectors": record["vectors"],
         **_checkpoint(folder / "checkpoints"),
         "best": best
         and {
@@ -191,9 +191,9 @@ def _checkpoint(folder: Path) -> dict[str, Any]:
     return {"checkpoint": found, "checkpoint_problem": None}
 
 
-def write_card(
+def write_model_card(
     folder: Path,
-    facts: dict[str, Any],
+    record: dict[str, Any],
     corpus: Corpus,
     counts: dict[str, Any],
     perplexity: dict[str, float] | None = None,
@@ -202,7 +202,7 @@ def write_card(
 
     Args:
         folder: The run.
-        facts: What is in its run.json.
+        record: What is in its run.json.
         corpus: Its text.
         counts: Steps and tokens of the training.
         perplexity: Of all held-out text, at the end of the run.
@@ -212,10 +212,10 @@ def write_card(
         return
     info = corpus.info
     rows = [
-        ("Text", _text(corpus)),
+        ("Text", _text_of(corpus)),
         ("Tokens", f"{info.tokenizer} tokenizer, normalised to {info.normalization or 'nothing'}"),
         ("Vocabulary", f"{info.vocab_size:,} words that the softmax predicts"),
-        ("Start", _start(facts)),
+        ("Start", _start_of(record)),
         ("Training", f"{counts['tokens']:,} tokens in {counts['step']:,} steps"),
     ]
     if perplexity is not None:
@@ -240,7 +240,7 @@ def _is_ours(path: Path) -> bool:
         return file.read(len(FIRST_LINE)) == FIRST_LINE
 
 
-def _text(corpus: Corpus) -> str:
+def _text_of(corpus: Corpus) -> str:
     """The inputs of the corpus with their weights, or its folder alone."""
     inputs = corpus.info.report.get("inputs") or []
     parts = [f"{Path(part['name']).name} (weight {part['weight']:g})" for part in inputs]
@@ -248,10 +248,10 @@ def _text(corpus: Corpus) -> str:
     return f"{total}: {', '.join(parts)}" if len(parts) > 1 else f"{total} of {corpus.folder.name}"
 
 
-def _start(facts: dict[str, Any]) -> str:
-    if facts["source"] is not None:
-        return f"the weights of {facts['source']}"
-    vectors = facts["vectors"]
+def _start_of(record: dict[str, Any]) -> str:
+    if record["source"] is not None:
+        return f"the weights of {record['source']}"
+    vectors = record["vectors"]
     if vectors is None:
         return "random weights"
     name = Path(vectors["source"]).name

@@ -68,7 +68,7 @@ class StartVectors:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class VectorFacts:
+class StartRecord:
     """What a run records about its start.
 
     Attributes:
@@ -150,7 +150,7 @@ def start_from_vectors(
     steps: int,
     seed: int,
     on_share: Callable[[float], None] | None = None,
-) -> VectorFacts:
+) -> StartRecord:
     """Put the vectors into a new model's softmax, and teach them to its token encoder.
 
     Args:
@@ -166,7 +166,7 @@ def start_from_vectors(
     _fill_softmax(elmo.softmax.weight, vectors, len(corpus.vocab))
     objective = Objective(elmo.bilm, elmo.softmax).to(reader.device)
     error = _fit_encoder(objective, vectors, corpus.counts, reader, steps, seed, on_share)
-    return VectorFacts(source=vectors.source, coverage=vectors.coverage, steps=steps, error=error)
+    return StartRecord(source=vectors.source, coverage=vectors.coverage, steps=steps, error=error)
 
 
 @torch.no_grad()
@@ -194,7 +194,7 @@ def _fit_encoder(
     many rare ones.
     """
     generator = np.random.default_rng([seed, 1])
-    chances = np.cumsum(np.sqrt(counts[vectors.words] + 1.0))
+    cumulative = np.cumsum(np.sqrt(counts[vectors.words] + 1.0))
     parameters = list(objective.bilm.encoder.parameters())
     optimizer = torch.optim.AdamW(parameters, lr=FIT_RATE, weight_decay=0.0)
     last: list[float] = []
@@ -202,7 +202,7 @@ def _fit_encoder(
         left = (steps - step) / max(1.0, FIT_COOLDOWN * steps)
         for group in optimizer.param_groups:
             group["lr"] = FIT_RATE * min(1.0, left)
-        drawn = np.searchsorted(chances, generator.random(FIT_WORDS) * chances[-1])
+        drawn = np.searchsorted(cumulative, generator.random(FIT_WORDS) * cumulative[-1])
         drawn = np.unique(drawn.clip(max=len(vectors.words) - 1))
         targets = torch.from_numpy(vectors.targets[drawn]).to(reader.device)
         x = objective.encode(reader.token_ids(vectors.words[drawn]))
@@ -251,7 +251,7 @@ def embed_similarities(
     Args:
         similarities: (A, N) cosines of the anchors and everything; below -1 where there is no
             vector, which gives zeros.
-        anchors: The place of each anchor among the N.
+        anchors: The index of each anchor among the N.
     """
     among = similarities[:, anchors].astype(np.float64)
     values, vectors = np.linalg.eigh((among + among.T) / 2)
