@@ -11,13 +11,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import elmokit.corpus.block as block
 import elmokit.corpus.prepare as preparing
 import elmokit.embed_file as embedding
 import elmokit.model.windows as windows
 from elmokit import Corpus, Elmo, PrepareConfig, download_model, load_task, prepare, train_task
 from elmokit.cli.evaluate import evaluate_cli
 from elmokit.compat.allennlp import ElmoEmbedder
+from elmokit.corpus import block
 from elmokit.files.folders import is_incomplete
 from elmokit.files.read import read_json
 from elmokit.formats.catalogue.entries import find_model

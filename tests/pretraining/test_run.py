@@ -235,9 +235,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Replaces the clock of a run."""
     clock = Clock(step=2.0, target=0.0)
     time = SimpleNamespace(perf_counter=lambda: clock.now, monotonic=lambda: clock.now)
-    for name in ("run", "loop", "final"):
+    for name in ("run", "loop", "evaluate"):
         monkeypatch.setattr(f"elmokit.pretraining.{name}.time", time)
-    for name in ("run", "final"):
+    for name in ("run", "evaluate"):
         monkeypatch.setattr(f"elmokit.pretraining.{name}.held_out_perplexity", clock.evaluate)
     monkeypatch.setattr(Loop, "_backward", lambda loop, part: clock.backward(loop, part))
     return clock
