@@ -23,14 +23,12 @@ from torch import Tensor, nn
 
 from elmokit import Elmo
 from elmokit.corpus.corpus import Corpus
-from elmokit.pretraining.config import PretrainConfig
+from elmokit.pretraining.config import PRESETS, PretrainConfig
 from elmokit.pretraining.distributed import World
 from elmokit.pretraining.evaluate import as_row, held_out_perplexity
-from elmokit.pretraining.loop import Loop
-from elmokit.pretraining.memory import keep_freed_memory
+from elmokit.pretraining.loop import Loop, keep_freed_memory
 from elmokit.pretraining.objective import Objective
 from elmokit.pretraining.optim import make_optimizer
-from elmokit.pretraining.presets import PRESETS
 from elmokit.pretraining.setup import (
     batch_reader,
     fit_to_corpus,
@@ -200,9 +198,9 @@ def run(name: str, seed: int, corpus: Corpus, args: argparse.Namespace) -> dict[
     elmo = new_model(config, corpus)
     loop = make_loop(elmo, config, corpus, arm, args)
     start, mean, num_averaged = time.process_time(), {}, 0
-    while (share := loop.share) < 1:
-        loop.step(share)
-        if share >= 0.98:
+    while (used := loop.budget_used) < 1:
+        loop.step(used)
+        if used >= 0.98:
             num_averaged += 1
             for key, t in loop.objective.state_dict().items():
                 mean.setdefault(key, torch.zeros_like(t)).lerp_(t, 1 / num_averaged)

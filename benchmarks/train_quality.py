@@ -18,8 +18,7 @@ import kneser_ney
 import torch
 
 from elmokit import bench
-from elmokit.pretraining.config import PretrainConfig
-from elmokit.pretraining.presets import PRESETS
+from elmokit.pretraining.config import PRESETS, PretrainConfig
 from elmokit.pretraining.run import pretrain
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

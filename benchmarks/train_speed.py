@@ -20,12 +20,10 @@ from naive_trainer import NaiveTrainer
 from elmokit import bench
 from elmokit.corpus.batches import Batch
 from elmokit.corpus.corpus import Corpus
-from elmokit.pretraining.config import PretrainConfig
+from elmokit.pretraining.config import PRESETS, PretrainConfig
 from elmokit.pretraining.distributed import World
-from elmokit.pretraining.loop import Loop
-from elmokit.pretraining.memory import keep_freed_memory
+from elmokit.pretraining.loop import Loop, keep_freed_memory
 from elmokit.pretraining.objective import Objective
-from elmokit.pretraining.presets import PRESETS
 from elmokit.pretraining.setup import batch_reader, fit_to_corpus, new_model, training_stream
 
 

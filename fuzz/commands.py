@@ -11,20 +11,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import elmokit.corpus.pool as pool
 import elmokit.corpus.prepare as preparing
 import elmokit.embed_file as embedding
 import elmokit.model.windows as windows
 from elmokit import Corpus, Elmo, PrepareConfig, download_model, load_task, prepare, train_task
 from elmokit.cli.evaluate import evaluate_cli
 from elmokit.compat.allennlp import ElmoEmbedder
+from elmokit.corpus import block
 from elmokit.files.folders import is_incomplete
 from elmokit.files.read import read_json
 from elmokit.formats.catalogue.entries import find_model
 from elmokit.formats.catalogue.install import fetch_address
 from elmokit.formats.registry import writable
 from elmokit.formats.save import write_checkpoint
-from elmokit.pretraining.logs import read_log
+from elmokit.pretraining.records import read_log
 from elmokit.pretraining.run import pretrain
 
 from .experiments import PLANS, make_data_sets, run_experiment
@@ -96,13 +96,13 @@ def _prepare_in_processes(folder: Path) -> None:
     """With workers that begin at once: by fork, which is all that differs, not by spawn."""
     preparing.BLOCK_BYTES = 500  # so that there are several blocks
     forked = multiprocessing.get_context("fork")
-    pool.multiprocessing = SimpleNamespace(  # type: ignore[assignment]
+    block.multiprocessing = SimpleNamespace(  # type: ignore[assignment]
         get_context=lambda _: forked, parent_process=multiprocessing.parent_process
     )
     try:
         _prepare(folder, workers=2)
     finally:
-        preparing.BLOCK_BYTES, pool.multiprocessing = 4 << 20, multiprocessing
+        preparing.BLOCK_BYTES, block.multiprocessing = 4 << 20, multiprocessing
 
 
 def _old_corpus(folder: Path) -> None:

@@ -18,9 +18,9 @@ from elmokit.formats.registry import FORMATS
 from elmokit.formats.save import write_checkpoint
 from elmokit.formats.tensor_bundle import read_bundle, write_bundle
 from elmokit.pretraining.config import DataConfig, PretrainConfig, SoftmaxConfig, TrainConfig
+from elmokit.pretraining.records import run_status
 from elmokit.pretraining.run import pretrain
 from elmokit.pretraining.setup import training_stream
-from elmokit.pretraining.status import run_status
 from elmokit.tasks.registry import find_task
 from elmokit.text.reader import Reader
 from elmokit.text.vocab import Vocab

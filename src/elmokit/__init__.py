@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import ElmoConfig as ElmoConfig
-    from .corpus.config import PrepareConfig as PrepareConfig
     from .corpus.corpus import Corpus as Corpus
+    from .corpus.corpus import PrepareConfig as PrepareConfig
     from .corpus.prepare import prepare as prepare
     from .errors import ElmoError as ElmoError
     from .formats.catalogue import download_model as download_model
@@ -30,7 +30,7 @@ _EXPORTS = {
     "Elmo": "model",
     "ElmoConfig": "config",
     "ElmoError": "errors",
-    "PrepareConfig": "corpus.config",
+    "PrepareConfig": "corpus.corpus",
     "PretrainConfig": "pretraining.config",
     "ScalarMix": "nn",
     "download_model": "formats.catalogue",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from elmokit import Elmo
-from elmokit.pretraining.logs import read_log
+from elmokit.pretraining.records import read_log
 
 SMALL = """
 [model.lstm]

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmokit.corpus.batches import Batch, SentenceBatches
+from elmokit.corpus.batches import Batch, LaneStream, SentenceBatches, SentenceStream, Stream
 from elmokit.corpus.corpus import BOS_ID, EOS_ID, Sentences
-from elmokit.corpus.stream import LaneStream, SentenceStream, Stream
 from elmokit.errors import ConfigError
 
 
@@ -73,11 +72,11 @@ def test_a_stream_continues_from_its_place(kind: str, before: int) -> None:
     stream = make(kind)
     for _ in range(before):
         stream.next()
-    place, epochs = stream.place(), stream.epochs
+    cursor, epochs = stream.cursor(), stream.epochs
     expected = [stream.next() for _ in range(20)]
     assert stream.epochs > epochs
     other = make(kind)
-    other.restore(place)
+    other.restore(cursor)
     assert other.epochs == epochs
     for batch in expected:
         np.testing.assert_array_equal(other.next(), batch)

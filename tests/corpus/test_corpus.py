@@ -11,8 +11,7 @@ import pytest
 from strategies import assert_refused
 
 from elmokit.corpus import Corpus
-from elmokit.corpus.config import PrepareConfig
-from elmokit.corpus.corpus import BOS_ID, EOS_ID, UNK_ID
+from elmokit.corpus.corpus import BOS_ID, EOS_ID, UNK_ID, PrepareConfig
 from elmokit.corpus.prepare import prepare
 from elmokit.errors import FileError, FormatError
 from elmokit.text.ids import ByteCharacters

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import assert_refused
 
 from elmokit.corpus import Corpus
-from elmokit.corpus.config import PrepareConfig
+from elmokit.corpus.corpus import PrepareConfig
 from elmokit.corpus.inputs import find_files, text_blocks
 from elmokit.corpus.prepare import prepare
 from elmokit.files.read import read_blocks

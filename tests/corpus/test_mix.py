@@ -12,12 +12,12 @@ import pytest
 from corpus_data import Killed, contents, some_lines, spelled, write
 from strategies import assert_refused
 
-from elmokit.corpus import Corpus, pool
+from elmokit.corpus import Corpus, block
 from elmokit.corpus import prepare as preparing
-from elmokit.corpus.config import PrepareConfig
-from elmokit.corpus.count import weighted_copies
+from elmokit.corpus.corpus import PrepareConfig
 from elmokit.corpus.prepare import prepare
 from elmokit.corpus.report import Report
+from elmokit.corpus.write import weighted_copies
 
 LINES = PrepareConfig(sentences="lines", valid_fraction=0)
 CLEAN = PrepareConfig(sentences="lines", valid_fraction=0, clean=True)
@@ -245,7 +245,7 @@ def test_workers_and_interruptions_change_no_byte(
     write(tmp_path / "1.txt", [*some_lines(310), *numbered("some", 50)])
     mix(tmp_path, "one")
     mix(tmp_path, "two", workers=2)
-    work, made = pool.process_block, []
+    work, made = block.process_block, []
 
     def limited(*args: Any) -> int:
         if len(made) == 9:
@@ -254,7 +254,7 @@ def test_workers_and_interruptions_change_no_byte(
         return work(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pool, "process_block", limited)
+        patch.setattr(block, "process_block", limited)
         with pytest.raises(Killed):
             mix(tmp_path, "out")
     mix(tmp_path, "out")

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import assert_refused
 
-from elmokit.corpus import Corpus, pool
+from elmokit.corpus import Corpus, block
 from elmokit.corpus import prepare as preparing
 from elmokit.corpus.block import Reading, cut
-from elmokit.corpus.config import PrepareConfig
+from elmokit.corpus.corpus import PrepareConfig
 from elmokit.corpus.prepare import prepare
 from elmokit.corpus.report import Report
 from elmokit.text.reader import Reader
@@ -173,7 +173,7 @@ def test_a_line_repeated_all_over_is_not_held_out(tmp_path: Path) -> None:
 
 
 def test_held_out_text_is_capped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmokit.corpus.count.MAX_VALID_TOKENS", 50)
+    monkeypatch.setattr("elmokit.corpus.write.MAX_VALID_TOKENS", 50)
     _, corpus = prepared(tmp_path, [f"a b c d {i}" for i in range(500)], valid_fraction=0.5)
     assert 50 <= corpus.info.valid_tokens < 60
 
@@ -248,7 +248,7 @@ def test_a_stopped_run_continues_with_its_blocks(
     monkeypatch.setattr(preparing, "BLOCK_BYTES", 500)
     write(tmp_path / "in.txt", some_lines(200))
     prepare([tmp_path / "in.txt"], tmp_path / "whole", workers=1)
-    work, made = pool.process_block, []
+    work, made = block.process_block, []
 
     def count(*args: Any, limit: int | None) -> int:
         if len(made) == limit:
@@ -256,13 +256,13 @@ def test_a_stopped_run_continues_with_its_blocks(
         made.append(args[-1])
         return work(*args)
 
-    monkeypatch.setattr(pool, "process_block", lambda *args: count(*args, limit=4))
+    monkeypatch.setattr(block, "process_block", lambda *args: count(*args, limit=4))
     with pytest.raises(Killed):
         prepare([tmp_path / "in.txt"], tmp_path / "out", workers=1)
     assert not (tmp_path / "out").exists() and len(made) == 4
     # A block that a power failure left torn is made again.
     made[1].write_bytes(made[1].read_bytes()[:-40])
-    monkeypatch.setattr(pool, "process_block", lambda *args: count(*args, limit=None))
+    monkeypatch.setattr(block, "process_block", lambda *args: count(*args, limit=None))
     prepare([tmp_path / "in.txt"], tmp_path / "out", workers=1)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert len(made) == len(set(made)) + 1
@@ -344,10 +344,10 @@ def test_kill_leaves_no_process_and_nothing_half_done(
     monkeypatch.setattr(preparing, "BLOCK_BYTES", 2000)
     before = len(list(tmp_path.glob("out.partial/train-*.npz")))
     made = []
-    work = pool.process_block
-    monkeypatch.setattr(pool, "process_block", lambda *args: made.append(args) or work(*args))
+    work = block.process_block
+    monkeypatch.setattr(block, "process_block", lambda *args: made.append(args) or work(*args))
     prepare([tmp_path / "in.txt"], tmp_path / "out", workers=1)
-    monkeypatch.setattr(pool, "process_block", work)
+    monkeypatch.setattr(block, "process_block", work)
     prepare([tmp_path / "in.txt"], tmp_path / "whole", workers=1)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert before > 0 and len(made) > 0
@@ -364,7 +364,7 @@ def test_a_worker_that_dies_is_explained(tmp_path: Path) -> None:
 
     reading = Reading("regex", "NFC", "lines", 400)
     assert_refused(
-        lambda: list(pool.process_all(blocks(), 2)), "a worker process died", "--workers"
+        lambda: list(block.process_all(blocks(), 2)), "a worker process died", "--workers"
     )
 
 

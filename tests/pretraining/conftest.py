@@ -10,7 +10,7 @@ import torch
 
 from elmokit import Elmo
 from elmokit.config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
-from elmokit.corpus.config import PrepareConfig
+from elmokit.corpus.corpus import PrepareConfig
 from elmokit.corpus.prepare import prepare
 from elmokit.model import Perplexity
 from elmokit.pretraining.config import DataConfig, PretrainConfig, SoftmaxConfig, TrainConfig

@@ -14,13 +14,14 @@ import torch
 from strategies import assert_refused
 from torch import Tensor
 
-from elmokit.corpus.config import PrepareConfig
+from elmokit.corpus.corpus import PrepareConfig
 from elmokit.corpus.prepare import prepare
 from elmokit.errors import FileError, FormatError
 from elmokit.files.arrays import load_tensors, save_tensors
 from elmokit.pretraining import checkpoint as checkpoint_module
 from elmokit.pretraining import run as run_module
 from elmokit.pretraining.checkpoint import (
+    Progress,
     State,
     checkpoints,
     load_state,
@@ -28,10 +29,8 @@ from elmokit.pretraining.checkpoint import (
     save_state,
 )
 from elmokit.pretraining.config import PretrainConfig
-from elmokit.pretraining.logs import RunLog, read_log
-from elmokit.pretraining.progress import Progress
+from elmokit.pretraining.records import RunLog, read_log, run_status
 from elmokit.pretraining.run import pretrain
-from elmokit.pretraining.status import run_status
 
 OLD_RUN = Path(__file__).parent / "old_run"
 
@@ -263,7 +262,7 @@ def test_a_forced_run_that_is_killed_between_the_old_and_the_new_can_be_given_ag
 
     short = config.override("train.max_steps=2")
     with monkeypatch.context() as patched:
-        patched.setattr(run_module._Run, "_write_facts", killed)
+        patched.setattr(run_module._Run, "_write_record", killed)
         with pytest.raises(KeyboardInterrupt):
             pretrain(corpus, run, short, device="cpu", force=True)
     assert not (run / "log.jsonl").exists() and (run / "README.md").exists()

@@ -11,7 +11,7 @@ from torch.distributed import is_available
 
 from elmokit import Elmo
 from elmokit.pretraining.config import PretrainConfig
-from elmokit.pretraining.logs import read_log
+from elmokit.pretraining.records import read_log
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="this torch has no torch.distributed")
 

@@ -16,7 +16,7 @@ import pytest
 from elmokit.pretraining.checkpoint import checkpoints
 from elmokit.pretraining.config import PretrainConfig
 from elmokit.pretraining.interrupts import interrupts
-from elmokit.pretraining.logs import read_log
+from elmokit.pretraining.records import read_log
 from elmokit.pretraining.run import pretrain
 
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

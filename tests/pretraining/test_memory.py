@@ -9,8 +9,7 @@ from strategies import configs, random_model
 from elmokit.config import ElmoConfig
 from elmokit.nn import Softmax
 from elmokit.nn import softmax as sampled
-from elmokit.pretraining.memory import SOFTMAX_ROWS, memory_estimate, num_weights
-from elmokit.pretraining.presets import PRESETS
+from elmokit.pretraining.config import PRESETS, SOFTMAX_ROWS, memory_estimate, num_weights
 
 
 @settings(max_examples=30)

@@ -4,9 +4,8 @@ import pytest
 from torch import nn
 
 from elmokit.errors import ConfigError
-from elmokit.pretraining.config import TrainConfig
+from elmokit.pretraining.config import PRESETS, TrainConfig
 from elmokit.pretraining.optim import learning_rate, make_optimizer
-from elmokit.pretraining.presets import PRESETS
 
 LATE = 10_000
 """A step long after the warm-up."""

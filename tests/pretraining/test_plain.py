@@ -7,7 +7,7 @@ from torch import Tensor
 
 from elmokit.nn import LstmState, ProjectedLstm
 from elmokit.pretraining.config import PretrainConfig
-from elmokit.pretraining.logs import read_log
+from elmokit.pretraining.records import read_log
 from elmokit.pretraining.run import pretrain
 
 

@@ -22,10 +22,9 @@ from elmokit.errors import ElmoError, FileError, MissingExtra
 from elmokit.files.folders import INCOMPLETE
 from elmokit.model import Perplexity
 from elmokit.pretraining.config import DataConfig, PretrainConfig
-from elmokit.pretraining.evaluate import held_out_perplexity
-from elmokit.pretraining.final import num_final_targets
-from elmokit.pretraining.logs import read_log
+from elmokit.pretraining.evaluate import held_out_perplexity, num_final_targets
 from elmokit.pretraining.loop import Loop, Row
+from elmokit.pretraining.records import read_log
 from elmokit.pretraining.run import pretrain
 from elmokit.pretraining.setup import fit_to_corpus, held_out_batches, new_model, training_stream
 
@@ -91,7 +90,7 @@ def test_sentences_start_where_the_model_reads_them_better(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("elmokit.pretraining.final.WARM_IF_BELOW", limit)
+    monkeypatch.setattr("elmokit.pretraining.evaluate.WARM_IF_BELOW", limit)
     elmo = pretrain(corpus, tmp_path, config.override("train.max_steps=6"))
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["valid_zero"] != result["valid_warm"]
@@ -236,9 +235,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Replaces the clock of a run."""
     clock = Clock(step=2.0, target=0.0)
     time = SimpleNamespace(perf_counter=lambda: clock.now, monotonic=lambda: clock.now)
-    for name in ("run", "loop", "final"):
+    for name in ("run", "loop", "evaluate"):
         monkeypatch.setattr(f"elmokit.pretraining.{name}.time", time)
-    for name in ("run", "final"):
+    for name in ("run", "evaluate"):
         monkeypatch.setattr(f"elmokit.pretraining.{name}.held_out_perplexity", clock.evaluate)
     monkeypatch.setattr(Loop, "_backward", lambda loop, part: clock.backward(loop, part))
     return clock

@@ -10,14 +10,20 @@ import torch
 from strategies import assert_refused, make_tiny
 
 from elmokit.corpus.corpus import Corpus
-from elmokit.pretraining import kiwi_vectors as kiwi_module
 from elmokit.pretraining import run as run_module
+from elmokit.pretraining import start_vectors as vectors_module
 from elmokit.pretraining.config import PretrainConfig
-from elmokit.pretraining.kiwi_vectors import embed_similarities, kiwi_vectors
-from elmokit.pretraining.logs import read_log
+from elmokit.pretraining.records import read_log
 from elmokit.pretraining.run import pretrain
 from elmokit.pretraining.setup import batch_reader, fit_to_corpus, new_model
-from elmokit.pretraining.start_vectors import NOISE, read_start_vectors, rotate, start_from_vectors
+from elmokit.pretraining.start_vectors import (
+    NOISE,
+    embed_similarities,
+    kiwi_vectors,
+    read_start_vectors,
+    rotate,
+    start_from_vectors,
+)
 from elmokit.vectors.static import StaticVectors
 
 DIM = 6
@@ -206,7 +212,7 @@ def test_cosines_to_anchors_give_the_vectors_back() -> None:
 
 def test_kiwi_has_vectors_for_morphemes(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("kiwipiepy", minversion="0.21")
-    monkeypatch.setattr(kiwi_module, "NUM_ANCHORS", 24)
+    monkeypatch.setattr(vectors_module, "NUM_ANCHORS", 24)
     found = kiwi_vectors()
     assert isinstance(found, StaticVectors) and found.dim <= 24
     assert {"배", "눈", "빨갛", "ㄴ다", "는"} <= found.words.keys() and "" not in found.words

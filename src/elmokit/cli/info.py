@@ -49,7 +49,7 @@ def describe(source: str) -> dict[str, Any]:
     """What `elmokit info --json` prints: everything about the model at `source` but its weights."""
     from ..engine import native
     from ..formats.load import model_path, read_checkpoint
-    from ..pretraining.status import is_run, run_status
+    from ..pretraining.records import is_run, run_status
 
     path = model_path(source)
     run = {"run": run_status(path)} if is_run(path) else {}

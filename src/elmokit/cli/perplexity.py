@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from ..corpus.config import Mode
+from ..corpus.corpus import Mode
 from ..errors import InputError
 from ..text.normalize import normalize
 from ..text.sentences import SentenceMode, choose_mode, find_sentences

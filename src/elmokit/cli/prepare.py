@@ -130,7 +130,7 @@ def prepare_cli(
     All text is checked before work begins. DIR appears when it is complete; a run that was
     interrupted or killed continues where it stopped when the same command is given again.
     """
-    from ..corpus.config import PrepareConfig
+    from ..corpus.corpus import PrepareConfig
     from ..corpus.prepare import prepare
 
     config = PrepareConfig(
@@ -236,8 +236,7 @@ def _cropped(cropped: "Cropped", report: "Report") -> str:
 
 def _memory(report: "Report") -> dict[str, int]:
     """Bytes that training each preset takes on this corpus."""
-    from ..pretraining.memory import memory_estimate
-    from ..pretraining.presets import PRESETS
+    from ..pretraining.config import PRESETS, memory_estimate
 
     return {name: memory_estimate(config, report.vocab_size) for name, config in PRESETS.items()}
 

@@ -79,8 +79,8 @@ def pretrain_cli(
     """
     from ..files.folders import output_path
     from ..files.read import read_json
+    from ..pretraining.records import is_run, read_run
     from ..pretraining.run import pretrain
-    from ..pretraining.status import is_run, read_facts
 
     run = output_path(output)
     changes = list(settings or [])
@@ -88,7 +88,7 @@ def pretrain_cli(
         changes.append(f"train.max_minutes={max_minutes}")
     if max_tokens is not None:
         changes.append(f"train.max_tokens={max_tokens:.0f}")
-    saved = read_facts(run) if resume and is_run(run) else None
+    saved = read_run(run) if resume and is_run(run) else None
     if resume and saved is None:
         say(f"{run} holds no run to resume; starting a new one")
     resolved = _resolve(run, saved, preset, config).override(*changes)
@@ -126,8 +126,7 @@ def _resolve(
     run: Path, saved: dict[str, Any] | None, preset: str | None, path: str | None
 ) -> "PretrainConfig":
     """The settings of the run that resumes, or those of the preset, with the file's on top."""
-    from ..pretraining.config import PretrainConfig
-    from ..pretraining.presets import PRESETS
+    from ..pretraining.config import PRESETS, PretrainConfig
 
     if preset is not None and preset not in PRESETS:
         raise ConfigError(f"--preset {preset}: expected one of {', '.join(PRESETS)}")

@@ -1,18 +1,26 @@
-"""One block of text → word ids: what a worker does."""
+"""Blocks of text → word ids: what a worker does, and the processes that do it."""
 
 import hashlib
 import logging
+import multiprocessing
+import os
+import signal
+import threading
 from array import array
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, fields
 from functools import cache
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FormatError
+from ..errors import ElmoError, FormatError
 from ..files.arrays import load_arrays, save_arrays
 from ..files.read import is_there
 from ..text.normalize import normalize
@@ -36,7 +44,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The sentences of a block of text, as places in a list of its distinct words.
+    """The sentences of a block of text, as indices into a list of its distinct words.
 
     A unit is what the user wrote as one: a line, or a paragraph of hard-wrapped text. Those
     without words, and those that cleaning drops, are left out and counted.
@@ -155,7 +163,7 @@ def read_text(text: str, reading: Reading, tokenizer: Tokenizer) -> Block:
         del lines[-1]
     index: defaultdict[str, int] = defaultdict()
     index.default_factory = index.__len__
-    place = index.__getitem__
+    number = index.__getitem__
     tokens, lengths, counts, hashes = array("i"), array("i"), array("i"), array("Q")
     num_cut = 0
     verdicts: Counter[str] = Counter()
@@ -168,7 +176,7 @@ def read_text(text: str, reading: Reading, tokenizer: Tokenizer) -> Block:
         before = len(lengths)
         sentences = [unit] if reading.mode == "lines" else split_sentences(unit)
         for words in map(tokenizer.words, sentences):
-            tokens.extend(map(place, words))
+            tokens.extend(map(number, words))
             pieces = cut(len(words), reading.max_length)
             num_cut += len(pieces) > 1
             lengths.extend(pieces)
@@ -209,3 +217,50 @@ def _array(values: "array[int]", dtype: type) -> NDArray[Any]:
 def _tokenizer(name: str) -> Tokenizer:
     """The tokenizer of this process; making one may take seconds."""
     return load_tokenizer(name)
+
+
+def process_all(blocks: Iterable[tuple[bytes, Reading, Path]], num_workers: int) -> Iterator[int]:
+    """Write each block's file; yields the bytes of text of each, in order, when it is done."""
+    if num_workers == 1:
+        for block in blocks:
+            yield process_block(*block)
+        return
+    # Processes made by fork inherit locked locks of other threads; these start clean.
+    pool = ProcessPoolExecutor(
+        num_workers, mp_context=multiprocessing.get_context("spawn"), initializer=_begin_worker
+    )
+    try:
+        pending: deque[Future[int]] = deque()
+        for block in blocks:
+            pending.append(pool.submit(process_block, *block))
+            if len(pending) > 2 * num_workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except BrokenProcessPool as e:
+        raise ElmoError(
+            "a worker process died, perhaps for want of memory; run the same command again with "
+            "fewer --workers, and it continues"
+        ) from e
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def default_workers() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _begin_worker() -> None:
+    """Leave Ctrl-C to the parent, and end when it is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)

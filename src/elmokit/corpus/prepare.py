@@ -16,14 +16,11 @@ from ..files.read import check_no_device, is_there, list_folder, read_json
 from ..files.write import write_errors, write_json
 from ..text.sentences import Choice, choose_mode
 from ..text.tokenize import load_tokenizer
-from .block import Reading, is_whole
-from .config import PrepareConfig
-from .corpus import FORMAT, SPECIAL_WORDS
-from .count import Totals, count
+from .block import Reading, default_workers, is_whole, process_all
+from .corpus import FORMAT, SPECIAL_WORDS, PrepareConfig
 from .inputs import Source, Text, find_files, scan, spooled, text_blocks
-from .pool import default_workers, process_all
 from .report import Report, make_report
-from .write import CorpusWriter
+from .write import CorpusWriter, Totals, count
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +207,7 @@ def _write(
     work: Work, config: PrepareConfig, texts: Sequence[Text], weights: Sequence[float],
     totals: Totals,
 ) -> Report:  # fmt: skip
-    """Write the corpus beside its place, then put it there."""
+    """Write the corpus beside the output folder, then move it there."""
     folder = work.new_folder()
     with write_errors(work.output, folder):
         report = _write_into(folder, config, texts, weights, totals)

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .config import PrepareConfig
-from .corpus import SPECIAL_WORDS, UNK_ID
-from .count import InputTotals, Totals
+from .corpus import SPECIAL_WORDS, UNK_ID, PrepareConfig
 from .inputs import Text
-from .write import Part
+from .write import InputTotals, Part, Totals
 
 _NUM_EXAMPLES = 5
 

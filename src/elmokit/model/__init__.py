@@ -1,7 +1,7 @@
 """`Elmo`, what most users import.
 
-`elmo.py` is the class; it delegates loading to `loading.py`, predictions to `language_model.py`,
-and the cutting of streams to `windows.py`.
+`elmo.py` is the class; it delegates loading and devices to `loading.py`, predictions to
+`language_model.py`, and the cutting of streams to `windows.py`.
 """
 
 from ..engine.likelihood import Perplexity as Perplexity

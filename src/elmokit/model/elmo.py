@@ -41,9 +41,8 @@ from ..text.reader import Reader, TextOrTokens, as_sentences, check_iterable, ch
 from ..text.sentences import WARM_UP_SENTENCES
 from ..text.tokenize import FunctionTokenizer, Token, TokenizerFunction, words
 from ..text.vocab import Vocab
-from .device import Device
 from .language_model import LanguageModel, Substitutes
-from .loading import CACHE_WORDS, DType, Execution, fill, find_dtype, reading
+from .loading import CACHE_WORDS, Device, DType, Execution, fill, find_dtype, reading
 from .sentence import Sentence, Vectors
 from .windows import MAX_BATCH_TOKENS, check_batch_size, windows
 
@@ -150,18 +149,11 @@ class Elmo(nn.Module):
         """
         checkpoint = read_checkpoint(source, revision)
         try:
-            function = reading(
-                checkpoint, state=state, tokenizer=tokenizer, normalization=normalization
-            )
             execution = Execution(
-                device=device,
-                dtype=dtype,
-                requires_grad=requires_grad,
-                engine=engine,
-                precision=precision,
-                cache_words=cache_words,
-            )
-            elmo = cls.from_checkpoint(checkpoint, execution)._with_tokenizer(function)
+                device=device, dtype=dtype, requires_grad=requires_grad, engine=engine,
+                precision=precision, cache_words=cache_words,
+            )  # fmt: skip
+            elmo = cls._from_read(checkpoint, execution, state, tokenizer, normalization)
         except ConfigError as e:
             raise ConfigError(f"{source}: {e}") from e
         elmo.source = str(source)
@@ -212,18 +204,29 @@ class Elmo(nn.Module):
             **{name: local_copy(path) if path else None for name, path in paths.items()},
         )
         checkpoint.config = replace(checkpoint.config, tokenizer=None)
+        execution = Execution(
+            device=device, dtype=dtype, requires_grad=requires_grad, engine=engine,
+            precision=precision, cache_words=cache_words,
+        )  # fmt: skip
+        return cls._from_read(checkpoint, execution, state, tokenizer, normalization)
+
+    @classmethod
+    def _from_read(
+        cls,
+        checkpoint: Checkpoint,
+        execution: Execution,
+        state: StateMode | None,
+        tokenizer: str | TokenizerFunction | None,
+        normalization: Normalization | Literal["as saved"] | None,
+    ) -> Self:
+        """The model of a checkpoint that was read from files, with the text settings asked for."""
         function = reading(
             checkpoint, state=state, tokenizer=tokenizer, normalization=normalization
         )
-        execution = Execution(
-            device=device,
-            dtype=dtype,
-            requires_grad=requires_grad,
-            engine=engine,
-            precision=precision,
-            cache_words=cache_words,
-        )
-        return cls.from_checkpoint(checkpoint, execution)._with_tokenizer(function)
+        elmo = cls.from_checkpoint(checkpoint, execution)
+        if function is not None:
+            elmo.reader = Reader(function, elmo.config.normalization)
+        return elmo
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, execution: Execution | None = None) -> Self:
@@ -242,15 +245,10 @@ class Elmo(nn.Module):
             )
         fill(elmo, checkpoint)
         elmo.bilm.requires_grad_(execution.requires_grad)
-        return execution.place(elmo)
-
-    def _with_tokenizer(self, function: TokenizerFunction | None) -> Self:
-        if function is not None:
-            self.reader = Reader(function, self.config.normalization)
-        return self
+        return execution.apply(elmo)
 
     def to_checkpoint(self) -> Checkpoint:
-        """The model as `io` writes it: float32 on the CPU, no copies where it is that already."""
+        """The model as `formats` writes it: float32 on the CPU, copied only where needed."""
         mixes = {
             name: MixConfig(
                 layer_norm=mix.layer_norm, dropout=mix.dropout.p, trainable=mix.trainable
@@ -339,7 +337,7 @@ class Elmo(nn.Module):
         return [self.reader.tokens(sentence) for sentence in as_sentences(inputs)]
 
     def tokenize_with_offsets(self, texts: str | Iterable[str]) -> list[list[Token]]:
-        """The tokens of each text, with their places in it: `text[token.start:token.end]`."""
+        """The tokens of each text, with their offsets in it: `text[token.start:token.end]`."""
         return [self.reader.spans(text) for text in ([texts] if isinstance(texts, str) else texts)]
 
     # Vectors
@@ -410,7 +408,7 @@ class Elmo(nn.Module):
         layers: Layers = "average",
         batch_size: int = 128,
     ) -> Sentence | list[Sentence]:
-        """Tokens, their places in the text and their vectors together, one `Sentence` per text.
+        """Tokens, their offsets in the text and their vectors together, one `Sentence` per text.
 
         Example:
             >>> sentence = elmo.annotate("He has a gift for music.")     # doctest: +SKIP

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Substitute(NamedTuple):
-    """A word that could stand at a place.
+    """A word that could stand at a position.
 
     Attributes:
         word: The word.
@@ -38,7 +38,7 @@ class Substitute(NamedTuple):
 
 
 class Substitutes(NamedTuple):
-    """What could stand at a place, and what does.
+    """What could stand at a position, and what does.
 
     Attributes:
         best: The likeliest words, best first.
@@ -109,9 +109,11 @@ class LanguageModel:
         if k < 1:
             raise ConfigError(f"k={k}: expected 1 or more")
         likelihood = self.likelihood
-        tokens, place = self._hidden(text, index)
+        tokens, position = self._hidden(text, index)
         with torch.inference_mode():
-            forward, backward = likelihood.contexts(tokens, place, self.elmo._states().start([0]))
+            forward, backward = likelihood.contexts(
+                tokens, position, self.elmo._states().start([0])
+            )
         rows = torch.from_numpy(_candidates(likelihood.vocab))
         forward, backward = forward[rows], backward[rows]
         rarity = torch.log(rows + 1.0).to(forward)
@@ -123,7 +125,7 @@ class LanguageModel:
             figures = (float(part[i]) for part in (probability, forward, backward))
             return Substitute(likelihood.vocab[int(rows[i])], rank + 1, *figures)
 
-        found = (rows[order] == likelihood.vocab.id(tokens[place])).nonzero()
+        found = (rows[order] == likelihood.vocab.id(tokens[position])).nonzero()
         return Substitutes(
             [substitute(rank) for rank in range(min(k, len(order)))],
             substitute(int(found[0])) if len(found) else None,
@@ -137,7 +139,7 @@ class LanguageModel:
         return (self.reader.tokens(check_sentence(item, i)) for i, item in items)
 
     def _hidden(self, text: TextOrTokens, index: int | None) -> tuple[list[str], int]:
-        """The tokens of a sentence and the place of the hidden one."""
+        """The tokens of a sentence and the position of the hidden one."""
         if index is None:
             if isinstance(text, str):
                 return parse_marked(self.reader, text)

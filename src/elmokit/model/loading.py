@@ -1,6 +1,8 @@
 """From a checkpoint to an `Elmo` that is ready to compute."""
 
+import logging
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import torch
@@ -11,11 +13,13 @@ from ..errors import ConfigError, quoted
 from ..formats.checkpoint import OPTIONAL, Checkpoint
 from ..nn import ScalarMix
 from ..text.tokenize import TokenizerFunction
-from .device import Device, find_device
 
 if TYPE_CHECKING:
     from .elmo import Elmo
 
+log = logging.getLogger(__name__)
+
+Device: TypeAlias = str | torch.device | None
 DType: TypeAlias = Literal["float64", "float32", "float16", "bfloat16"] | torch.dtype
 AnyElmo = TypeVar("AnyElmo", bound="Elmo")
 
@@ -46,7 +50,7 @@ class Execution:
     def __post_init__(self) -> None:
         find_dtype(self.dtype)
 
-    def place(self, elmo: AnyElmo) -> AnyElmo:
+    def apply(self, elmo: AnyElmo) -> AnyElmo:
         """The model on its device, with its type, ready for inference."""
         where, kind = find_device(self.device), find_dtype(self.dtype)
         if where.type == "mps" and kind == torch.float64:
@@ -59,6 +63,41 @@ class Execution:
                 f"not {str(where)!r}"
             )
         return elmo.to(device=where, dtype=kind).eval()
+
+
+def find_device(device: Device) -> torch.device:
+    """The device of that name; for `auto` and None, CUDA where there is one, else the CPU.
+
+    MPS has to be asked for by name, because elmokit has not been tested on it.
+    """
+    if device is not None and device != "auto":
+        return _named(device)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available():
+        _mention_mps()
+    return torch.device("cpu")
+
+
+def _named(device: str | torch.device) -> torch.device:
+    try:
+        found = torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as e:
+        raise ConfigError(
+            f"device={quoted(device)}: torch has no such device here ({e!s:.60}…); "
+            "expected auto, cpu, cuda, cuda:1, mps or another that torch knows"
+        ) from e
+    if found.type == "meta":
+        raise ConfigError("device='meta' holds no values, so there is nothing to compute with")
+    return found
+
+
+@cache
+def _mention_mps() -> None:
+    """Say once per process that there is a GPU to try."""
+    log.warning(
+        "elmokit computes on the CPU; device='mps' uses this Mac's GPU, on which it is untested"
+    )
 
 
 def find_dtype(dtype: DType) -> torch.dtype:

@@ -47,10 +47,10 @@ class Sentence:
                     f"{' '.join(self.tokens)}"
                 )
             if len(found) > 1:
-                places = ", ".join(map(str, found))
+                positions = ", ".join(map(str, found))
                 raise InputError(
                     f"{quoted(key)} occurs {len(found)} times; choose one of the positions "
-                    f"{places}, as in sentence[{found[0]}]"
+                    f"{positions}, as in sentence[{found[0]}]"
                 )
             key = found[0]
         if not -len(self) <= key < len(self):

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: each whole or not there, the last two kept.
+"""How far a run has come, and its checkpoints: each whole or not there, the last two kept.
 
 RUN/checkpoints/step-00001000/
     state.safetensors    weights, optimiser, LSTM states of the lanes
@@ -11,8 +11,9 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,13 +22,94 @@ from ..errors import FileError, FormatError
 from ..files.arrays import load_tensors, open_tensors, save_tensors
 from ..files.folders import whole_folder
 from ..files.read import is_there, read_json
-from .progress import Progress
+from .config import TrainConfig
 
 log = logging.getLogger(__name__)
 
 KEPT = 2
+_MANY = 1 << 63
 _NAME = re.compile(r"step-(\d{8,})")
 _Read = TypeVar("_Read")
+
+
+@dataclass(kw_only=True, slots=True)
+class Progress:
+    """Counts, and where the text is continued; a plain JSON object on disk.
+
+    Attributes:
+        step: Steps of the optimiser that are done.
+        tokens: Tokens read, each once for both directions.
+        epochs: Passes over the text, with the current one's share.
+        place: Cursor of the stream that reads the text.
+        seconds: Time spent, over all parts of the run.
+        loss: Sum of the mean losses since the last logged step.
+        loss_steps: Steps in that sum.
+        best: Lowest held-out perplexity.
+        since_best: Evaluations since then.
+        is_done: Whether the run has come to its end.
+    """
+
+    step: int = 0
+    tokens: int = 0
+    epochs: float = 0.0
+    place: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    loss: float = 0.0
+    loss_steps: int = 0
+    best: float | None = None
+    since_best: int = 0
+    is_done: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Progress":
+        """What `to_dict` gave, perhaps in an older version, which knew fewer fields.
+
+        Raises:
+            FileError: A newer elmokit wrote it.
+            ValueError: A value cannot be right.
+        """
+        unknown = sorted(values.keys() - {f.name for f in fields(cls)})
+        if unknown:
+            raise FileError(
+                f"written by a newer elmokit ({', '.join(unknown):.80}); upgrade to resume it"
+            )
+        for name, value in values.items():
+            if not _fits(name, value):
+                raise ValueError(f"{name}={value!r:.40}")
+        return cls(**values)
+
+    def budget_used(self, config: TrainConfig, reserve: float = 0.0) -> float:
+        """The share of the budget that is used up; 1 or more at the end.
+
+        Args:
+            config: Has the budget.
+            reserve: Seconds of `max_minutes` that are kept for what comes after the last step.
+        """
+        shares = [
+            done / limit
+            for done, limit in (
+                (self.epochs, config.epochs),
+                (self.step, config.max_steps),
+                (self.tokens, config.max_tokens),
+                ((self.seconds + reserve) / 60, config.max_minutes),
+            )
+            if limit is not None
+        ]
+        return max(shares)
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a field can have a value."""
+    if name in ("step", "tokens", "loss_steps", "since_best"):
+        return type(value) is int and 0 <= value < _MANY
+    if name in ("epochs", "seconds", "loss", "best"):
+        is_number = type(value) is float or (type(value) is int and abs(value) < _MANY)
+        return is_number or (name == "best" and value is None)
+    return isinstance(value, dict if name == "place" else bool)
 
 
 class State(NamedTuple):
@@ -148,17 +230,17 @@ def _read(path: Path) -> State:
 
 def _read_progress(path: Path) -> Progress:
     """The progress of a checkpoint whose files are all there and as long as they should be."""
-    facts, weights = path / "state.json", path / "state.safetensors"
-    for file in (facts, weights):
+    description, weights = path / "state.json", path / "state.safetensors"
+    for file in (description, weights):
         if not is_there(file):
             raise FormatError(f"{path} is incomplete: {file.name} is missing")
     try:
-        values = read_json(facts)
+        values = read_json(description)
         expected, progress = values["bytes"], dict(values["progress"])
     except FormatError:
         raise
     except (ValueError, TypeError, KeyError) as e:
-        raise FormatError(f"{facts} is damaged ({e})") from e
+        raise FormatError(f"{description} is damaged ({e})") from e
     size = weights.stat().st_size
     if size != expected:
         raise FormatError(f"{path} is torn: state.safetensors has {size} of {expected} bytes")
@@ -167,9 +249,9 @@ def _read_progress(path: Path) -> Progress:
     except FileError as e:
         raise FileError(f"{path}: {e}") from e
     except ValueError as e:
-        raise FormatError(f"{facts} is damaged ({e})") from e
+        raise FormatError(f"{description} is damaged ({e})") from e
     if path.name != _name(found.step):
-        raise FormatError(f"{facts} is damaged (step={found.step})")
+        raise FormatError(f"{description} is damaged (step={found.step})")
     with open_tensors(weights, advice=""):
         return found  # its header can be read
 

@@ -1,9 +1,9 @@
-"""A pre-training run as data: what is trained, on which batches, how, and for how long."""
+"""A pre-training run as data: its settings, the presets, and the memory that a run takes."""
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ..config import Config, ElmoConfig, one_of, within
+from ..config import CharCnnConfig, Config, ElmoConfig, EncoderConfig, LstmConfig, one_of, within
 from ..errors import ConfigError
 
 Reading: TypeAlias = Literal["sentences", "lanes"]
@@ -14,6 +14,14 @@ Precision: TypeAlias = Literal["float32", "bfloat16"]
 TrainEngine: TypeAlias = Literal["auto", "plain"]
 
 _MANY = 1 << 40
+
+_FLOAT = 4
+_PROGRAM = 350 << 20
+"""Python with torch, before it does anything."""
+SOFTMAX_ROWS = 256
+"""Rows of a chunk of the full softmax, as in `nn.softmax`, which would import torch."""
+_DISTINCT_WORDS = 0.45
+"""Distinct words of a batch, as a share of its tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,3 +147,84 @@ class PretrainConfig(Config):
     data: DataConfig = field(default_factory=DataConfig)
     softmax: SoftmaxConfig = field(default_factory=SoftmaxConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+
+
+def _model(filters: list[tuple[int, int]], dim: int, projection: int, highways: int) -> ElmoConfig:
+    cnn = CharCnnConfig(filters=tuple(filters), num_highway=highways)
+    lstm = LstmConfig(dim=dim, projection_dim=projection)
+    return ElmoConfig(encoder=EncoderConfig(char_cnn=cnn), lstm=lstm)
+
+
+PRESETS: dict[str, PretrainConfig] = {
+    "tiny": PretrainConfig(
+        preset="tiny",
+        model=_model([(1, 16), (2, 32), (3, 64), (4, 128)], 256, 64, 1),
+        data=DataConfig(batch_tokens=1280, lanes=64),
+        softmax=SoftmaxConfig(num_samples=1024),
+        train=TrainConfig(beta2=0.999, dropout=0.05),
+    ),
+    "small": PretrainConfig(
+        preset="small",
+        model=_model([(1, 32), (2, 32), (3, 64), (4, 128), (5, 256)], 512, 128, 1),
+        data=DataConfig(lanes=64),
+        train=TrainConfig(beta2=0.999),
+    ),
+    "medium": PretrainConfig(
+        preset="medium",
+        model=_model(
+            [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)], 1024, 256, 1
+        ),
+        softmax=SoftmaxConfig(num_samples=8192),
+        train=TrainConfig(lr=1e-3, beta2=0.999, warmup_steps=1000),
+    ),
+    "original": PretrainConfig(
+        preset="original",
+        model=_model(
+            [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)], 4096, 512, 2
+        ),
+        softmax=SoftmaxConfig(num_samples=8192),
+        train=TrainConfig(lr=5e-4, warmup_steps=2000),
+    ),
+}
+
+
+def memory_estimate(config: PretrainConfig, vocab_size: int) -> int:
+    """Bytes that training takes on one device; measured, it was within a tenth.
+
+    Args:
+        config: The run.
+        vocab_size: Words of the softmax.
+    """
+    copies = 3 if config.train.optimizer == "adagrad" else 4  # weights, gradients, averages
+    weights = num_weights(config.model, vocab_size) * copies
+    return _PROGRAM + _FLOAT * (weights + _activations(config, vocab_size))
+
+
+def num_weights(model: ElmoConfig, vocab_size: int) -> int:
+    """Trained numbers of a model with a softmax of so many words."""
+    encoder, lstm = model.encoder, model.lstm
+    cnn, width = encoder.char_cnn, lstm.projection_dim
+    total = encoder.num_words * encoder.word_dim + (vocab_size * (width + 1))
+    if cnn is not None:
+        num_filters = sum(n for _, n in cnn.filters)
+        total += cnn.num_characters * cnn.dim + sum(n * (w * cnn.dim + 1) for w, n in cnn.filters)
+        total += cnn.num_highway * 2 * num_filters * (num_filters + 1)
+    if encoder.projected:
+        total += (encoder.unprojected_dim + 1) * width
+    layer = 4 * lstm.dim * (2 * width + 1) + (lstm.dim * width if lstm.dim != width else 0)
+    return total + 2 * lstm.num_layers * layer
+
+
+def _activations(config: PretrainConfig, vocab_size: int) -> int:
+    """Numbers that a step keeps for its gradients."""
+    data, lstm, cnn = config.data, config.model.lstm, config.model.encoder.char_cnn
+    tokens = data.batch_tokens if data.reading == "sentences" else data.lanes * data.unroll
+    dim, width = lstm.dim, lstm.projection_dim
+    # Gates, cell and output of each layer, its input and its dropout; gradients of one layer.
+    kept = 2 * tokens * (lstm.num_layers * (6 * dim + 5 * width) + 5 * dim)
+    if cnn is not None:
+        num_filters = sum(n for _, n in cnn.filters)
+        kept += int(_DISTINCT_WORDS * tokens) * num_filters * (4 + 5 * cnn.num_highway)
+    # The softmax in chunks; the whole vocabulary of one when the held-out text is measured.
+    samples = min(config.softmax.num_samples, vocab_size)
+    return kept + 3 * SOFTMAX_ROWS * vocab_size + 3 * samples * width

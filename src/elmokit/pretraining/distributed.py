@@ -10,7 +10,7 @@ from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ..model.device import find_device
+from ..model.loading import find_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class World:
         dist.broadcast(bits, 0)
         return float(bits.cpu().view(torch.float64))
 
-    def agree_all(self, *facts: bool) -> tuple[bool, ...]:
-        """Which of some facts hold, as the first process sees them."""
-        bits = int(self.agree(sum(fact << i for i, fact in enumerate(facts))))
-        return tuple(bool(bits >> i & 1) for i in range(len(facts)))
+    def agree_all(self, *flags: bool) -> tuple[bool, ...]:
+        """Which of the flags are set, as the first process sees them."""
+        bits = int(self.agree(sum(flag << i for i, flag in enumerate(flags))))
+        return tuple(bool(bits >> i & 1) for i in range(len(flags)))
 
     def wait(self) -> None:
         """Wait for the other processes."""

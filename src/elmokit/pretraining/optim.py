@@ -31,10 +31,10 @@ def make_optimizer(
     )
 
 
-def learning_rate(config: TrainConfig, step: int, progress: float) -> float:
-    """The rate of step number `step` (from 0), with `progress` of the budget (0..1) used up."""
+def learning_rate(config: TrainConfig, step: int, used: float) -> float:
+    """The rate of step number `step` (from 0), with a share `used` of the budget (0..1) gone."""
     warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
-    left = 1 - min(1.0, max(0.0, progress))
+    left = 1 - min(1.0, max(0.0, used))
     if config.schedule == "constant":
         return config.lr * warm
     if config.schedule == "flat":

@@ -35,18 +35,20 @@ from ..files.folders import (
 from ..files.write import whole_file, write_json
 from ..formats.save import save_beside
 from ..model import Elmo
-from .card import write_card
 from .checkpoint import State, checkpoints, load_state, save_state
-from .config import PretrainConfig
+from .config import PRESETS, PretrainConfig
 from .distributed import World, world
-from .evaluate import as_row, held_out_perplexity
-from .final import final_evaluation, num_final_targets, seconds_per_target
+from .evaluate import (
+    as_row,
+    final_evaluation,
+    held_out_perplexity,
+    num_final_targets,
+    seconds_per_target,
+)
 from .interrupts import Interrupts, interrupts
-from .logs import RunLog, board_writer, read_log
-from .loop import Loop, Row
-from .memory import keep_freed_memory
+from .loop import Loop, Row, keep_freed_memory
 from .objective import Objective
-from .presets import PRESETS
+from .records import RunLog, board_writer, is_model, is_run, read_log, read_run, write_model_card
 from .setup import (
     batch_reader,
     fit_to_corpus,
@@ -57,7 +59,6 @@ from .setup import (
     training_stream,
 )
 from .start_vectors import StartVectors, read_start_vectors, start_from_vectors
-from .status import is_model, is_run, read_facts
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ class _Run:
         self.on_row, self.on_stage = on_row, on_stage
         self.checkpoints = folder / "checkpoints"
         self.force = force
-        self.before = read_facts(folder) if is_run(folder) and not force else None
+        self.before = read_run(folder) if is_run(folder) and not force else None
         if self.before is not None and source not in (None, self.before["source"]):
             raise ConfigError(
                 f"{folder} continues {self.before['source'] or 'no other model'}, not {source}; "
@@ -159,7 +160,7 @@ class _Run:
         source = source if self.before is None else self.before["source"]
         self.elmo, is_new_softmax = self._model(config, source)
         self.config = config = replace(config, model=self.elmo.config)
-        self.facts: dict[str, Any] = {
+        self.record: dict[str, Any] = {
             "corpus": str(corpus.folder.resolve()),
             "fingerprint": corpus.info.fingerprint,
             "source": source,
@@ -207,11 +208,11 @@ class _Run:
         if state is not None:
             self._restore(state)
             self.loop.progress.is_done = False  # the budget may be larger now
-            self.facts["has_checkpoint"] = True
+            self.record["has_checkpoint"] = True
             log.info("resuming from step %d", state.progress.step)
         elif self.before is not None:
             self._check_new(self.before)
-        self._write_facts()
+        self._write_record()
         if state is None and start_vectors is not None:
             self._fit(start_vectors)
         self._saved_at = time.monotonic()
@@ -238,7 +239,7 @@ class _Run:
     def after_step(self) -> None:
         """Evaluate, log and save where it is time."""
         config, progress = self.config.train, self.loop.progress
-        is_last = self.loop.share >= 1
+        is_last = self.loop.budget_used >= 1
         is_evaluated = is_last or progress.step % config.evaluate_every == 0
         row: Row | None = None
         if is_evaluated or progress.step % config.log_every == 0:
@@ -270,7 +271,7 @@ class _Run:
         save_beside(best.to_checkpoint(), self.folder)
         with whole_file(self.folder / "result.json") as temporary:
             write_json(temporary, result | {"best": self.loop.progress.best} | self._counts())
-        write_card(self.folder, self.facts, self.corpus, self._counts(), result["valid"])
+        write_model_card(self.folder, self.record, self.corpus, self._counts(), result["valid"])
         self._draw()
         self.world.wait()
 
@@ -298,7 +299,7 @@ class _Run:
                     "resume it without --vectors, or start in a new folder"
                 )
             vectors = known
-        self.facts["vectors"] = recorded or (vectors and {"source": vectors})
+        self.record["vectors"] = recorded or (vectors and {"source": vectors})
         if vectors is None or checkpoints(self.checkpoints):
             return None
         train, width = self.config.train, self.config.model.lstm.projection_dim
@@ -308,7 +309,7 @@ class _Run:
     def _fit(self, vectors: StartVectors) -> None:
         """Start from static vectors, and keep that: `--resume` must not need them."""
         train = self.config.train
-        facts = start_from_vectors(
+        started = start_from_vectors(
             self.elmo,
             vectors,
             self.corpus,
@@ -317,8 +318,8 @@ class _Run:
             seed=train.seed,
             on_share=self._stage("fitting the token encoder to the vectors"),
         )
-        self.facts["vectors"] = facts.to_dict()
-        self._write_facts()  # first: with a checkpoint, nobody counts again
+        self.record["vectors"] = started.to_dict()
+        self._write_record()  # first: with a checkpoint, nobody counts again
         self._save()
 
     def _save(self) -> None:
@@ -330,20 +331,20 @@ class _Run:
         if self.loop.progress.best is None:
             self._export()  # first: a run that resumes may need what is not in a checkpoint
         save_state(self.checkpoints, state)
-        if not self.facts["has_checkpoint"]:
-            self.facts["has_checkpoint"] = True
-            self._write_facts()
+        if not self.record["has_checkpoint"]:
+            self.record["has_checkpoint"] = True
+            self._write_record()
 
     def _check(self, before: dict[str, Any]) -> None:
         """A run resumes with its own text and model; its budget may change."""
         read_log(self.folder / "log.jsonl")  # a damaged one stops the run before anything changes
-        if before["fingerprint"] != self.facts["fingerprint"]:
+        if before["fingerprint"] != self.record["fingerprint"]:
             raise ConfigError(
                 f"{self.folder} was trained on {before['corpus']}, which has other text; "
                 "resume with that corpus, or start in a new folder"
             )
         for section in ("model", "data", "softmax"):
-            old, new = before["config"][section], self.facts["config"][section]
+            old, new = before["config"][section], self.record["config"][section]
             if PretrainConfig.from_dict({section: old}) != PretrainConfig.from_dict({section: new}):
                 raise ConfigError(
                     f"{self.folder}: the run has other settings of {section}; resume without "
@@ -379,21 +380,21 @@ class _Run:
     def _export(self) -> None:
         """Write the weights as they are now as the run's model."""
         save_beside(self.elmo.to_checkpoint(), self.folder)
-        write_card(self.folder, self.facts, self.corpus, self._counts())
+        write_model_card(self.folder, self.record, self.corpus, self._counts())
 
-    def _write_facts(self) -> None:
+    def _write_record(self) -> None:
         if self.world.is_first:
             with whole_file(self.folder / "run.json") as temporary:
-                write_json(temporary, self.facts)
+                write_json(temporary, self.record)
 
     def _write(self, row: Row) -> None:
         progress = self.loop.progress
         tokens, seconds = progress.tokens - self._last[0], self.loop.step_seconds - self._last[1]
         self._last = (progress.tokens, self.loop.step_seconds)
-        share = min(1.0, self.loop.share)
-        row["share"] = round(share, 5)
+        used = min(1.0, self.loop.budget_used)
+        row["share"] = round(used, 5)
         row["tokens_per_s"] = round(tokens / max(seconds, 1e-9), 1)
-        row["eta_seconds"] = round(progress.seconds * (1 - share) / max(share, 1e-9))
+        row["eta_seconds"] = round(progress.seconds * (1 - used) / max(used, 1e-9))
         self.log.write(row)
         if "valid_mean" in row:
             self._draw()

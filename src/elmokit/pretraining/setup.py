@@ -9,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from ..config import ElmoConfig
-from ..corpus.batches import SentenceBatches
+from ..corpus.batches import LaneStream, SentenceBatches, SentenceStream, Stream
 from ..corpus.corpus import BOS_ID, EOS_ID, UNK_ID, Corpus, Sentences
-from ..corpus.stream import LaneStream, SentenceStream, Stream
 from ..errors import ConfigError
 from ..formats.checkpoint import OPTIONAL
 from ..formats.load import read_checkpoint

@@ -11,7 +11,7 @@ import torch
 from ...errors import ConfigError, ElmoError, FileError, FormatError, InputError
 from ...files.read import is_there
 from ...model import Elmo
-from ...model.device import find_device
+from ...model.loading import find_device
 from ...text.reader import Reader
 from ..parts import bilm
 from ..parts.bilm import FrozenLayers

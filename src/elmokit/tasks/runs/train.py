@@ -18,7 +18,7 @@ from ...errors import ConfigError, FileError, InputError
 from ...figures import draw_layer_weights
 from ...files.folders import LOCK, check_output_folder, locked, remove_ours
 from ...model import Elmo, Execution
-from ...model.device import find_device
+from ...model.loading import find_device
 from ...pretraining.interrupts import Interrupts, interrupts
 from ...vectors.static import StaticVectors, read_static_vectors
 from ..config import TaskConfig

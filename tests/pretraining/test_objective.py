@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from elmokit.nn import Softmax, sampled_softmax_loss, softmax_loss
-from elmokit.pretraining.sampler import LogUniformSampler
+from elmokit.pretraining.objective import LogUniformSampler
 
 
 def test_probabilities_are_log_uniform() -> None:
