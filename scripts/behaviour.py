@@ -147,7 +147,8 @@ def losses(folder: Path) -> dict[str, object]:
         for kind, settings in kinds.items():
             run = folder / f"run-{isa}-{kind}"
             settings = (
-                "train.max_steps=8", "train.log_every=1", "data.lanes=4", "data.unroll=8",
+                "train.max_steps=8", "train.beta2=0.99", "train.log_every=1", "data.lanes=4",
+                "data.unroll=8",
                 "data.batch_tokens=64", "softmax.num_samples=6", *settings,
             )  # fmt: skip
             elmokit(
