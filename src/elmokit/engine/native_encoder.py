@@ -220,7 +220,9 @@ class _Pool(torch.autograd.Function):
         filters = _Filters(kernel, banks, words, lengths, with_positions=True)
         parts = equal_parts(len(words), num_threads())
         side_by_side([partial(filters.spell, *part) for part in parts])
-        pooled, filters.pooled = filters.pooled, filters.pooled[:0]  # no output in its own context
+        pooled = filters.pooled
+        # A context that holds its output, or a view of it, is never freed.
+        filters.pooled = pooled.new_empty(0)
         ctx.filters = filters
         return pooled
 
