@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit import Elmo
-from elmokit.builtin import builtin_names
+from elmokit.formats.catalogue.entries import builtin_names
 from elmokit.probes import read_homographs
 from elmokit.probes.homographs import nearness
 from elmokit.search import nearest, parse_query

@@ -22,7 +22,7 @@ from elmokit.files.folders import is_incomplete
 from elmokit.files.read import read_json
 from elmokit.formats.catalogue.entries import find_model
 from elmokit.formats.catalogue.install import fetch_address
-from elmokit.formats.registry import writable
+from elmokit.formats.load import writable
 from elmokit.formats.save import write_checkpoint
 from elmokit.pretraining.records import read_log
 from elmokit.pretraining.run import pretrain

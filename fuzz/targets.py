@@ -14,7 +14,7 @@ from elmokit import Corpus, Elmo, ElmoConfig, PrepareConfig, load_task, prepare,
 from elmokit.cli.info import describe
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
 from elmokit.files.read import read_lines
-from elmokit.formats.registry import FORMATS
+from elmokit.formats.load import FORMATS
 from elmokit.formats.save import write_checkpoint
 from elmokit.formats.tensor_bundle import read_bundle, write_bundle
 from elmokit.pretraining.config import DataConfig, PretrainConfig, SoftmaxConfig, TrainConfig
@@ -22,8 +22,8 @@ from elmokit.pretraining.records import run_status
 from elmokit.pretraining.run import pretrain
 from elmokit.pretraining.setup import training_stream
 from elmokit.tasks.registry import find_task
+from elmokit.text.ids import Vocab
 from elmokit.text.reader import Reader
-from elmokit.text.vocab import Vocab
 from elmokit.vectors.static import read_static_vectors
 
 from .experiments import TAGS, make_data_sets, run_experiment

@@ -23,7 +23,7 @@ from elmokit.model.loading import find_device
 from elmokit.tasks.runs.load import load_task
 from elmokit.tasks.runs.train import train_task
 from elmokit.tasks.snli import SnliConfig
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 PACKAGE = Path(elmokit.__file__).parent
 TEXTS = ["He has a gift for music .", "My watch was a birthday gift .", "", "배 가 고프 다"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmokit import Elmo
-from elmokit.builtin import builtin_folder, builtin_names
+from elmokit.formats.catalogue.entries import builtin_folder, builtin_names
 from elmokit.formats.load import read_checkpoint
 from elmokit.formats.save import write_checkpoint
 from elmokit.search import parse_query

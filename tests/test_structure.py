@@ -23,7 +23,7 @@ LEVELS = [
     {"model", "corpus"},
     {"engine", "figures", "formats", "vectors", "layers"},
     {"files"},
-    {"nn", "text", "builtin"},
+    {"nn", "text"},
     {"config"},
     {"errors"},
 ]

@@ -10,7 +10,7 @@ import pytest
 from strategies import make_tiny, tiny_config
 
 from elmokit import Corpus, Elmo, PrepareConfig, prepare
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 
 @pytest.fixture(scope="module")

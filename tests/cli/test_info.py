@@ -10,7 +10,7 @@ import torch
 from strategies import make_tiny, tiny_config
 
 from elmokit.cli.report import in_bytes, in_short
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 
 def test_json_of_a_saved_model(run: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from strategies import make_tiny, tiny_config
 
 from elmokit import Elmo
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 TEXT = "she sat on the [bank] of the river"
 

@@ -15,7 +15,7 @@ from elmokit.compat.allennlp.bilm import ElmoBiLm
 from elmokit.compat.allennlp.ids import batch_to_ids
 from elmokit.config import EncoderConfig, LstmConfig
 from elmokit.formats.save import write_checkpoint
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 SENTENCES = [["ab", "abc", "zz"], ["é"]]
 VOCAB = Vocab(["<S>", "</S>", "<UNK>", "ab", "abc"])

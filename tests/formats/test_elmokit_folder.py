@@ -15,7 +15,7 @@ from strategies import assert_refused, make_tiny, random_model, tiny_config
 
 from elmokit import Elmo, ElmoError
 from elmokit.config import CharCnnConfig, EncoderConfig
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 VOCAB = Vocab(["<S>", "</S>", "<UNK>", "word"])
 CNN = CharCnnConfig(characters="unicode", num_characters=20, dim=4, filters=((1, 4), (2, 8)))

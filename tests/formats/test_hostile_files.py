@@ -21,7 +21,7 @@ from elmokit.files.read import check_no_device, read_json, read_lines, read_word
 from elmokit.formats import archive as archives
 from elmokit.formats.load import read_checkpoint
 from elmokit.formats.save import write_checkpoint
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 NAMES = {
     "elmokit": ["config.json", "model.safetensors", "vocab.txt"],

@@ -358,8 +358,8 @@ def test_name_of_an_hdf5_file_means_an_official_pair(tmp_path: Path) -> None:
     ("format", "writer"),
     [("elmokit", "elmokit.formats.elmokit_folder.write_json"),
      ("official", "elmokit.formats.official.write_json"),
-     ("tf", "elmokit.formats.tf_checkpoint.write_json"), ("official", "h5py.File"),
-     ("tf", "elmokit.formats.tf_checkpoint.write_bundle")],
+     ("tf", "elmokit.formats.tensorflow.write_json"), ("official", "h5py.File"),
+     ("tf", "elmokit.formats.tensorflow.write_bundle")],
 )  # fmt: skip
 def test_failure_half_way_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, writer: str

@@ -24,7 +24,7 @@ from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
 from elmokit.errors import ConfigError
 from elmokit.formats.load import read_checkpoint
 from elmokit.formats.save import write_checkpoint
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
 VOCAB = Vocab(["</S>", "<S>", "<UNK>", "the", "cat", "한글"])

@@ -25,7 +25,7 @@ from strategies import (
 
 from elmokit import Elmo
 from elmokit.errors import ConfigError, InputError
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 VOCAB = Vocab(["<S>", "</S>", "<UNK>", *WORDS, "a", "b", "c", "d"])
 

@@ -14,7 +14,7 @@ from elmokit import Elmo
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
 from elmokit.errors import ConfigError
 from elmokit.formats.save import write_checkpoint
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 SENTENCES = [["The", "cat"], ["한글", "ab", "zzz"], []]
 

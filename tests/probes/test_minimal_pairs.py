@@ -9,7 +9,7 @@ from strategies import assert_refused, make_tiny, tiny_config
 from elmokit import Elmo
 from elmokit.probes import minimal_pairs_probe, read_minimal_pairs
 from elmokit.probes.minimal_pairs import MinimalPair
-from elmokit.text.vocab import Vocab
+from elmokit.text.ids import Vocab
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "dog", "dogs", "bark", "barks"]
 TEXTS = ["the dog barks", "the dogs bark", "the dog bark", "the the", "dogs dogs bark"]

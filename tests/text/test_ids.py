@@ -1,4 +1,4 @@
-"""Words as the ids that a token encoder reads."""
+"""Words as the ids that a token encoder reads, and as rows of the softmax."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from oracle import byte_ids, unicode_ids
 from strategies import LETTERS, SPECIAL_CHARACTERS, wild_tokens
 
 from elmokit.config import CharCnnConfig, EncoderConfig
-from elmokit.errors import ConfigError
-from elmokit.text.ids import ByteCharacters, TokenIndexer, UnicodeCharacters
+from elmokit.errors import ConfigError, FormatError
+from elmokit.text.ids import ByteCharacters, TokenIndexer, UnicodeCharacters, Vocab
 
 CHARACTERS = {entry: i for i, entry in enumerate([*SPECIAL_CHARACTERS, *LETTERS])}
 UNICODE = CharCnnConfig(
@@ -137,3 +137,35 @@ def test_dictionary_that_does_not_fit_is_refused(
     config = EncoderConfig(char_cnn=UNICODE, num_words=5, word_dim=2)
     with pytest.raises(ConfigError, match=mention):
         TokenIndexer(config, characters, words)
+
+
+def test_unknown_words_have_the_row_of_unk() -> None:
+    vocab = Vocab(["</S>", "<S>", "<UNK>", "the"])
+    assert [vocab.id(word) for word in ("the", "<S>", "</S>", "zzz")] == [3, 1, 0, 2]
+    assert "the" in vocab and "zzz" not in vocab
+    assert (len(vocab), vocab[3], list(vocab)[-1]) == (4, "the", "the")
+
+
+def test_special_words_may_stand_anywhere_but_must_stand_somewhere() -> None:
+    assert Vocab(["the", "<UNK>", "</S>", "<S>"]).id("zzz") == 1
+    for special in ("<S>", "</S>", "<UNK>"):
+        words = [w for w in ("<S>", "</S>", "<UNK>", "the") if w != special]
+        with pytest.raises(FormatError, match=f"my.txt.*{special}"):
+            Vocab(words, "my.txt")
+
+
+def test_blank_and_repeated_lines_keep_their_rows() -> None:
+    vocab = Vocab.read(["<S>", "</S>", "<UNK>", "", "the ", "the"], "vocab.txt")
+    assert list(vocab) == ["<S>", "</S>", "<UNK>", "", "the", "the"]
+    assert vocab.id("the") == 5  # the last one, as in the original program
+
+
+def test_mark_of_old_count_tools_is_no_word() -> None:
+    vocab = Vocab.read(["<S>", "</S>", "<UNK>", "!!!MAXTERMID", "the"], "vocab.txt")
+    assert vocab.id("the") == 3
+
+
+def test_vocabularies_are_equal_by_their_words() -> None:
+    words = ["<S>", "</S>", "<UNK>"]
+    assert Vocab(words) == Vocab(iter(words)) and hash(Vocab(words)) == hash(Vocab(words))
+    assert Vocab(words) != Vocab([*words, "the"]) and Vocab(words) != words

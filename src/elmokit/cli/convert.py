@@ -23,14 +23,14 @@ class ConvertCommand(TyperCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the list of formats."""
-        from ..formats.registry import writable
+        from ..formats.load import writable
 
         with formatter.section("Formats"):
             formatter.write_dl([(f.name, f"{f.label}: {f.layout}") for f in writable()])
 
 
 def _check_format(name: str | None) -> str | None:
-    from ..formats.registry import find_format
+    from ..formats.load import find_format
 
     try:
         return name and find_format(name).name

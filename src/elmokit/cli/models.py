@@ -116,8 +116,7 @@ def address_lines(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _row(entry: "ModelEntry") -> list[str]:
-    from ..builtin import builtin_folder
-    from ..formats.catalogue.entries import is_complete, model_folder
+    from ..formats.catalogue.entries import builtin_folder, is_complete, model_folder
 
     size = entry.size
     if (folder := builtin_folder(entry.name)) is not None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..errors import ConfigError, FileError, InputError, quoted
 from ..formats.official import WEIGHTS, kind_of_hdf5
 from ..model import Elmo
-from ..text.vocab import Vocab
+from ..text.ids import Vocab
 
 Layers: TypeAlias = Literal["average", "top", "all"]
 Vectors: TypeAlias = NDArray[np.float32]

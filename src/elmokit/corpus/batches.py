@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..text.lanes import OrderedLanes
+from ..text.batch import OrderedLanes
 from .corpus import BOS_ID, EOS_ID, Sentences
 
 

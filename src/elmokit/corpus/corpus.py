@@ -35,9 +35,8 @@ from ..files.read import (
     read_json,
     unreadable,
 )
-from ..text.ids import PADDING
+from ..text.ids import BOS, EOS, PADDING, UNK, Vocab
 from ..text.sentences import SENTENCE_MODES, SentenceMode
-from ..text.vocab import BOS, EOS, UNK, Vocab
 
 FORMAT = "elmokit-corpus-1"
 BOS_ID, EOS_ID, UNK_ID = 0, 1, 2

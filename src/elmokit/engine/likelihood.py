@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..nn import BiLmState, Softmax
-from ..text.lanes import Lanes, Window
-from ..text.vocab import BOS, EOS, UNK, Vocab
+from ..text.batch import Lanes, Window
+from ..text.ids import BOS, EOS, UNK, Vocab
 from .embedder import Embedder
 from .packed import Request
 

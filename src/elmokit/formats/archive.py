@@ -126,7 +126,7 @@ def _tar_opener(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Callable[[],
 
 def _model_files(files: Mapping[PurePosixPath, _Member], path: Path) -> dict[str, _Member]:
     """The files of the one model in an archive, by the names under which they are unpacked."""
-    from .registry import FORMATS, model_files  # here: they need torch, a list of models does not
+    from .load import FORMATS, model_files  # here: they need torch, a list of models does not
 
     visible = {name: m for name, m in files.items() if not name.name.startswith(".")}
     models = {

@@ -20,7 +20,7 @@ from ..config import ElmoConfig
 from ..errors import FormatError, quoted
 from ..files.read import is_there
 from ..nn import BiLm, BiLmState, ScalarMix, Softmax
-from ..text.vocab import Vocab
+from ..text.ids import Vocab
 
 Part: TypeAlias = Literal["text", "softmax", "float16"]
 

@@ -16,7 +16,7 @@ from ..errors import ConfigError, FormatError, quoted
 from ..files.arrays import load_tensors, save_tensors
 from ..files.read import read_json, read_words
 from ..files.write import write_json
-from ..text.vocab import Vocab
+from ..text.ids import Vocab
 from .checkpoint import Checkpoint, Format, check_complete, expected_tensors
 from .official import write_vocab
 

@@ -1,24 +1,42 @@
-"""One entry to every format: find the files of a model, and read them as what they are."""
+"""The list of formats, and one entry to all of them: find a model's files, and read what they are.
+
+A new format is one file with a `Format`, and one line in `FORMATS`.
+"""
 
 import logging
 import re
 import tempfile
+from collections.abc import Collection
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from ..builtin import builtin_folder, builtin_names
-from ..errors import MAX_VALUE, FileError, FormatError, MissingExtra, shortened
+from ..errors import MAX_VALUE, ConfigError, FileError, FormatError, MissingExtra, quoted, shortened
 from ..files.folders import check_whole
 from ..files.read import check_readable, is_there, json_field, list_folder, read_json, unreadable
-from . import registry
 from .archive import ARCHIVES, is_archive, unpack_model
-from .catalogue.entries import SOURCE, close_names, find_model, is_offline
+from .catalogue.entries import (
+    SOURCE,
+    builtin_folder,
+    builtin_names,
+    close_names,
+    find_model,
+    is_offline,
+)
 from .catalogue.install import fetch_address, install, is_address
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, Format
+from .elmokit_folder import ELMOKIT
+from .manylangs import MANYLANGS
+from .official import OFFICIAL
+from .tensorflow import TF_CHECKPOINT, TF_HUB
 
 log = logging.getLogger(__name__)
+
+FORMATS: tuple[Format, ...] = (ELMOKIT, MANYLANGS, TF_CHECKPOINT, TF_HUB, OFFICIAL)
+"""Every checkpoint format, in the order in which a folder is tried."""
+UNKNOWN = ("config.json", "*.safetensors")
+"""Files that tell of a model of a format that elmokit does not know."""
 
 
 def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoint:
@@ -36,21 +54,21 @@ def read_checkpoint(source: str | Path, revision: str | None = None) -> Checkpoi
 def model_path(source: str | Path, revision: str | None = None) -> Path:
     """Where the files of a model are; published models and Hub models are downloaded."""
     local = _local_path(source)
-    boxed = builtin_folder(source) if isinstance(source, str) else None
+    bundled = builtin_folder(source) if isinstance(source, str) else None
     entry = find_model(source) if isinstance(source, str) else None
-    if local is not None and (boxed or entry):
-        kind = "bundled" if boxed else "published"
+    if local is not None and (bundled or entry):
+        kind = "bundled" if bundled else "published"
         log.warning("%s is the %s model; for the folder, say ./%s", source, kind, source)
-    if boxed is not None:
-        return boxed
+    if bundled is not None:
+        return bundled
     if entry is not None:
         return install(entry)
     if local is not None:
         return local
     if isinstance(source, str) and is_address(source):
         return fetch_address(source)
-    if _looks_like_hub_id(str(source)):
-        return _download(str(source), revision, offline=is_offline())
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", str(source)):
+        return _download(str(source), revision)
     name = shortened(str(source), MAX_VALUE)
     if close := close_names(str(source)[:MAX_VALUE]):
         raise FileError(
@@ -60,8 +78,66 @@ def model_path(source: str | Path, revision: str | None = None) -> Path:
     names = "".join(f"{name!r}, " for name in builtin_names())
     raise FileError(
         f"{name}: no such model, folder or file; expected {names}the name of a published model "
-        f"(elmokit models), {registry.expected()}"
+        f"(elmokit models), {_expected()}"
     )
+
+
+def writable() -> list[Format]:
+    """The formats that can be written."""
+    return [format for format in FORMATS if format.write is not None]
+
+
+def find_format(name: str) -> Format:
+    """The format to write that has this name."""
+    for format in writable():
+        if name in (format.name, *format.aliases):
+            return format
+    names = ", ".join(format.name for format in writable())
+    raise ConfigError(f"format={quoted(name)}: expected one of {names}")
+
+
+def model_files() -> list[str]:
+    """Patterns for the names of the files that a model of any format may need."""
+    return list(dict.fromkeys(pattern for format in FORMATS for pattern in format.files))
+
+
+def format_in(folder: Path) -> Format | Literal["unknown"] | None:
+    """The format of the model in a folder, or of what remains of one; None if there is none."""
+    if not is_there(folder):
+        return None
+    if not folder.is_dir():
+        raise FileError(f"{folder}: a file is in the way of the folder to be written")
+    names = [path.name for path in list_folder(folder)]
+
+    def has_any(patterns: Collection[str]) -> bool:
+        return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+
+    if "config.json" in names and "format_version" in read_json(folder / "config.json"):
+        return ELMOKIT
+    marked = next((format for format in FORMATS if has_any(format.marks)), None)
+    return marked or ("unknown" if has_any(UNKNOWN) else None)
+
+
+def upload(folder: Path, repo_id: str, *, private: bool = False) -> str:
+    """Put the files of `folder` into a Hub model, made if need be; returns its address."""
+    hub = _import_hub(f"{repo_id}: an upload needs")
+    api = hub.HfApi()
+    try:
+        url = api.create_repo(repo_id, private=private, exist_ok=True)
+        api.upload_folder(repo_id=repo_id, folder_path=folder)
+    except Exception as e:
+        reason = str(e).strip().split("\n")[0]
+        raise FileError(f"{repo_id}: upload failed ({type(e).__name__}: {reason})") from e
+    return str(url)
+
+
+def _expected() -> str:
+    """What can be loaded, in words for people."""
+    formats = (
+        f"{'an' if format.label[0].lower() in 'aeiou' else 'a'} {format.label} ({format.layout})"
+        for format in FORMATS
+    )
+    return f"{', '.join(formats)}, or an archive of one of these"
 
 
 def _apply_source(checkpoint: Checkpoint, path: Path) -> None:
@@ -89,12 +165,12 @@ def _local_path(source: str | Path) -> Path | None:
 def _read_folder(folder: Path) -> Checkpoint:
     check_whole(folder)
     names = [path.name for path in list_folder(folder)]
-    for format in registry.FORMATS:
+    for format in FORMATS:
         if format.is_in(folder, names):
             return format.read(folder)
     if "config.json" in names:
         raise FileError(f"{folder}: there is a config.json, but no model.safetensors beside it")
-    raise FileError(f"{folder}: no ELMo model found; expected {registry.expected()}")
+    raise FileError(f"{folder}: no ELMo model found; expected {_expected()}")
 
 
 def _read_file(path: Path) -> Checkpoint:
@@ -103,12 +179,12 @@ def _read_file(path: Path) -> Checkpoint:
     if is_archive(path):
         return _read_archive(path)
     check_whole(path.parent)
-    for format in registry.FORMATS:
+    for format in FORMATS:
         if format.is_named_by(path):
             return format.read(path)
-    if any(fnmatchcase(path.name, format.settings or "") for format in registry.FORMATS):
+    if any(fnmatchcase(path.name, format.settings or "") for format in FORMATS):
         return _read_folder(path.parent)
-    raise FormatError(f"{path}: not a file of a model; expected {registry.expected()}")
+    raise FormatError(f"{path}: not a file of a model; expected {_expected()}")
 
 
 def _read_archive(path: Path) -> Checkpoint:
@@ -117,43 +193,25 @@ def _read_archive(path: Path) -> Checkpoint:
         try:
             unpack_model(path, Path(folder))
             checkpoint = _read_folder(Path(folder))
-        except FileError as e:
-            raise FileError(str(e).replace(str(folder), str(path))) from e
-        except FormatError as e:
-            raise FormatError(str(e).replace(str(folder), str(path))) from e
+        except (FileError, FormatError) as e:
+            raise type(e)(str(e).replace(folder, str(path))) from e
     checkpoint.format += f" in a {next(end for end in ARCHIVES if path.name.endswith(end))}"
     return checkpoint
 
 
-def upload(folder: Path, repo_id: str, *, private: bool = False) -> str:
-    """Put the files of `folder` into a Hub model, made if need be; returns its address."""
-    hub = _import_hub(f"{repo_id}: an upload needs")
-    api = hub.HfApi()
-    try:
-        url = api.create_repo(repo_id, private=private, exist_ok=True)
-        api.upload_folder(repo_id=repo_id, folder_path=folder)
-    except Exception as e:
-        reason = str(e).strip().split("\n")[0]
-        raise FileError(f"{repo_id}: upload failed ({type(e).__name__}: {reason})") from e
-    return str(url)
-
-
-def _looks_like_hub_id(source: str) -> bool:
-    """Whether `source` has the form owner/name."""
-    return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", source) is not None
-
-
-def _download(repo_id: str, revision: str | None, *, offline: bool = False) -> Path:
-    """The local folder of a Hub model, downloaded unless it is in the cache or `offline`."""
+def _download(repo_id: str, revision: str | None) -> Path:
+    """The local folder of a Hub model, downloaded unless it is in the cache."""
     hub = _import_hub(f"{repo_id}: no such folder or file; as the name of a Hub model it needs")
+    offline = is_offline()
     try:
-        folder = hub.snapshot_download(
-            repo_id,
-            revision=revision,
-            allow_patterns=registry.model_files(),
-            local_files_only=offline,
+        return Path(
+            hub.snapshot_download(
+                repo_id,
+                revision=revision,
+                allow_patterns=model_files(),
+                local_files_only=offline,
+            )
         )
-        return Path(folder)
     except Exception as e:  # network, authorisation, name: the hub has an error for each
         if offline:
             raise FileError(

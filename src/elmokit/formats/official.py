@@ -14,7 +14,7 @@ from ..errors import FileError, FormatError
 from ..files.folders import check_whole
 from ..files.read import check_readable, is_there, list_folder, read_json, read_words
 from ..files.write import check_space, new_hdf5, write_json
-from ..text.vocab import Vocab
+from ..text.ids import Vocab
 from .bilm_tf import config_from_options, official_name, options_from_config, rules, softmax_rules
 from .checkpoint import Checkpoint, Format, expected_tensors, to_ours, to_theirs
 

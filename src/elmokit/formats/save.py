@@ -1,7 +1,6 @@
 """One exit to every format: write a checkpoint whole, or leave no trace."""
 
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
@@ -9,14 +8,12 @@ import torch
 
 from ..errors import ConfigError, FileError, quoted
 from ..files.folders import is_incomplete, output_path, whole_folder
-from ..files.read import is_there, list_folder, read_json
-from . import registry
+from ..files.read import is_there, list_folder
 from .checkpoint import Checkpoint, Format
 from .elmokit_folder import ELMOKIT, write_folder
+from .load import find_format, format_in, writable
 from .official import OFFICIAL, check_alone
 
-UNKNOWN = ("config.json", "*.safetensors")
-"""Files that tell of a model of a format that elmokit does not know."""
 OPTIONAL_FILES = ("softmax_weights.hdf5", "vocab.txt")
 """What a model may have beside its weights, and the model that replaces it may not have."""
 
@@ -44,14 +41,14 @@ def write_checkpoint(
     except RuntimeError as e:
         raise ConfigError(f"{quoted(str(target))}: {e}") from e
     # The format whose file of weights is named, if the target is not a folder.
-    by_file = next((f for f in registry.writable() if f.new_weights and f.is_named_by(path)), None)
-    chosen = registry.find_format(format) if format is not None else by_file or ELMOKIT
+    by_file = next((f for f in writable() if f.new_weights and f.is_named_by(path)), None)
+    chosen = find_format(format) if format is not None else by_file or ELMOKIT
     if by_file not in (chosen, None):
         raise ConfigError(
             f"{path}: a {path.suffix} file is of the {by_file.name} format, not {chosen.name!r}"
         )
     if dtype != torch.float32 and "float16" not in chosen.holds:
-        names = " or ".join(f.name for f in registry.writable() if "float16" in f.holds)
+        names = " or ".join(f.name for f in writable() if "float16" in f.holds)
         raise ConfigError(f"dtype={dtype}: only the format {names} has it, not {chosen.name!r}")
     folder = path.parent if by_file else path
     _check_no_run(folder)
@@ -92,23 +89,6 @@ def save_beside(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype = torch
     """Write our format into the folder of a run, whose files it belongs to."""
     with whole_folder(folder) as temporary:
         write_folder(_converted(checkpoint, dtype), temporary)
-
-
-def format_in(folder: Path) -> Format | Literal["unknown"] | None:
-    """The format of the model in a folder, or of what remains of one; None if there is none."""
-    if not is_there(folder):
-        return None
-    if not folder.is_dir():
-        raise FileError(f"{folder}: a file is in the way of the folder to be written")
-    names = [path.name for path in list_folder(folder)]
-
-    def has_any(marks: tuple[str, ...]) -> bool:
-        return any(fnmatchcase(name, mark) for name in names for mark in marks)
-
-    if "config.json" in names and "format_version" in read_json(folder / "config.json"):
-        return ELMOKIT
-    marked = next((format for format in registry.FORMATS if has_any(format.marks)), None)
-    return marked or ("unknown" if has_any(UNKNOWN) else None)
 
 
 def _in_words(found: Format | Literal["unknown"] | None) -> str:

@@ -36,11 +36,10 @@ from ..formats.save import save_folder
 from ..layers import Direction, Layers, Pooling, halves, layer_weights, normalise, poolers
 from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
 from ..text.batch import batches
-from ..text.ids import TokenIndexer
+from ..text.ids import TokenIndexer, Vocab
 from ..text.reader import Reader, TextOrTokens, as_sentences, check_iterable, check_sentence
 from ..text.sentences import WARM_UP_SENTENCES
 from ..text.tokenize import FunctionTokenizer, Token, TokenizerFunction, words
-from ..text.vocab import Vocab
 from .language_model import LanguageModel, Substitutes
 from .loading import CACHE_WORDS, Device, DType, Execution, fill, find_dtype, reading
 from .sentence import Sentence, Vectors

@@ -1,38 +1,22 @@
-"""Words → the ids that a token encoder reads: characters, rows of a table, or both.
+"""Words → ids: those that a token encoder reads, and the rows of the softmax (`Vocab`).
 
-Characters are UTF-8 bytes (the published ELMo) or code points (ELMoForManyLangs). The byte scheme
-has one row of `max_characters` ids per word, each one above its raw value so that 0 is free for
-padding whole words:
+An encoder reads characters, rows of a table, or both. Characters are UTF-8 bytes (the published
+ELMo) or code points (ELMoForManyLangs). The byte scheme has one row of `max_characters` ids per
+word, each one above its raw value so that 0 is free for padding whole words:
 
     "cat" → 259, 100, 98, 117, 260, 261, 261, …   (begin of word, c, a, t, end of word, padding)
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..config import EncoderConfig
-from ..errors import ConfigError, quoted
+from ..errors import ConfigError, FormatError, quoted
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = 257, 258, 259, 260, 261
-
-
-class CharacterScheme(Protocol):
-    """How the words of a model are spelled for its character CNN."""
-
-    bos: str
-    eos: str
-    max_characters: int
-
-    def encode(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """One row of `max_characters` ids per word."""
-        ...
-
-    def is_cropped(self, word: str) -> bool:
-        """Whether the word is longer than the scheme can hold."""
-        ...
+BOS, EOS, UNK = "<S>", "</S>", "<UNK>"
 
 
 class ByteCharacters:
@@ -42,13 +26,13 @@ class ByteCharacters:
     `<S>` and `</S>` mean the sentence boundaries, also where a text has them literally.
     """
 
-    bos = "<S>"
-    eos = "</S>"
+    bos, eos = BOS, EOS
 
     def __init__(self, max_characters: int = 50) -> None:
         self.max_characters = max_characters
 
     def encode(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """One row of `max_characters` ids per word."""
         room = self.max_characters - 2
         spelled = [_utf8(word)[:room] for word in words]
         data = np.frombuffer(b"".join(s.ljust(room, b"\0") for s in spelled), dtype=np.uint8)
@@ -65,6 +49,7 @@ class ByteCharacters:
         return rows
 
     def is_cropped(self, word: str) -> bool:
+        """Whether the word is longer than a row can hold."""
         return len(_utf8(word)) > self.max_characters - 2
 
 
@@ -75,8 +60,7 @@ class UnicodeCharacters:
     needs them exchanged again.
     """
 
-    bos = "<bos>"
-    eos = "<eos>"
+    bos, eos = "<bos>", "<eos>"
 
     def __init__(self, dictionary: Mapping[str, int], max_characters: int = 50) -> None:
         for special in ("<oov>", "<pad>", "<bos>", "<eos>", "<bow>", "<eow>"):
@@ -86,6 +70,7 @@ class UnicodeCharacters:
         self.max_characters = max_characters
 
     def encode(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """One row of `max_characters` ids per word."""
         ids, unknown = self.dictionary, self.dictionary["<oov>"]
         begin_word, end_word = ids["<eow>"], ids["<bow>"]
         rows = np.full((len(words), self.max_characters), ids["<pad>"], dtype=np.int64)
@@ -98,11 +83,8 @@ class UnicodeCharacters:
         return rows
 
     def is_cropped(self, word: str) -> bool:
+        """Whether the word is longer than a row can hold."""
         return len(word) > self.max_characters - 2
-
-
-def _utf8(word: str) -> bytes:
-    return word.encode("utf-8", "ignore")
 
 
 class TokenIndexer:
@@ -122,21 +104,18 @@ class TokenIndexer:
     ) -> None:
         self.characters = characters
         self.words = words
-        self.scheme: CharacterScheme | None = None
-        if config.char_cnn is not None:
-            limit = config.char_cnn.max_characters
-            if config.char_cnn.characters == "bytes":
-                self.scheme = ByteCharacters(limit)
+        self.scheme: ByteCharacters | UnicodeCharacters | None = None
+        if (cnn := config.char_cnn) is not None:
+            if cnn.characters == "bytes":
+                self.scheme = ByteCharacters(cnn.max_characters)
             else:
-                self.scheme = UnicodeCharacters(characters or {}, limit)
-                _check_rows("character dictionary", self.scheme.dictionary,
-                            config.char_cnn.num_characters)  # fmt: skip
+                self.scheme = UnicodeCharacters(characters or {}, cnn.max_characters)
+                _check_rows("character dictionary", self.scheme.dictionary, cnn.num_characters)
         if config.num_words:
             _check_rows("word dictionary", words or {}, config.num_words)
         self.unknown = _unknown_row(words) if config.num_words and words else 0
-        named = "<bos>" if words and "<bos>" in words else "<S>"
-        self.bos = self.scheme.bos if self.scheme else named
-        self.eos = self.scheme.eos if self.scheme else {"<bos>": "<eos>", "<S>": "</S>"}[named]
+        by_words = UnicodeCharacters if words and "<bos>" in words else ByteCharacters
+        self.bos, self.eos = (self.scheme or by_words).bos, (self.scheme or by_words).eos
 
     def __call__(
         self, words: Sequence[str]
@@ -152,8 +131,60 @@ class TokenIndexer:
         return characters, np.array(rows, dtype=np.int64)
 
 
+class Vocab(Sequence[str]):
+    """Words in the order of their softmax rows; the three special words may stand anywhere.
+
+    >>> vocab = Vocab(["<S>", "</S>", "<UNK>", "the", "cat"])
+    >>> vocab.id("cat"), vocab.id("platypus")
+    (4, 2)
+    """
+
+    def __init__(self, words: Iterable[str], name: str = "vocabulary") -> None:
+        self.words = tuple(words)
+        self._ids = {word: i for i, word in enumerate(self.words)}
+        for special in (BOS, EOS, UNK):
+            if special not in self._ids:
+                raise FormatError(f"{name}: the special word {special!r} is missing; add a line")
+
+    @classmethod
+    def read(cls, lines: Iterable[str], name: str) -> "Vocab":
+        """The vocabulary of a file with one word per line (`name` is for errors).
+
+        Blank and repeated lines keep their rows: a published softmax counts them.
+        """
+        words = (line.strip() for line in lines)
+        # Old count tools end their files with this line, which is not a word.
+        return cls((word for word in words if word != "!!!MAXTERMID"), name)
+
+    def id(self, word: str) -> int:
+        """The row of `word`, or that of `<UNK>`."""
+        return self._ids.get(word, self._ids[UNK])
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self.words[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocab) and self.words == other.words
+
+    def __hash__(self) -> int:
+        return hash(self.words)
+
+
+def _utf8(word: str) -> bytes:
+    return word.encode("utf-8", "ignore")
+
+
 def _unknown_row(words: Mapping[str, int]) -> int:
-    for name in ("<UNK>", "<oov>"):
+    for name in (UNK, "<oov>"):
         if name in words:
             return words[name]
     raise ConfigError("word dictionary: an entry '<UNK>' for words outside of it is missing")

@@ -8,9 +8,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from elmokit import list_models
-from elmokit.builtin import builtin_names
 from elmokit.errors import ConfigError, FileError
-from elmokit.formats.catalogue.entries import close_names, find_file, find_model, module_copies
+from elmokit.formats.catalogue.entries import (
+    builtin_names,
+    close_names,
+    find_file,
+    find_model,
+    module_copies,
+)
 from elmokit.formats.load import model_path
 from elmokit.text.tokenize import load_tokenizer
 

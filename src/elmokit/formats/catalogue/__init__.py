@@ -1,7 +1,7 @@
 """Published models by name: `Elmo.from_pretrained("elmo-original")` downloads it once.
 
-`models.toml` lists them. `entries` reads that list, `fetch` downloads a file, `caches` knows where
-files may already be, and `install` puts the files of a model into a folder.
+`models.toml` lists them. `entries` reads that list and knows where files may already be, `fetch`
+downloads a file, and `install` puts the files of a model into a folder.
 """
 
 from .entries import ModelEntry as ModelEntry

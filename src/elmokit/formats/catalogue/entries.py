@@ -1,4 +1,6 @@
-"""The published models that `models.toml` lists, and where their files may be on this machine.
+"""The bundled and published models, and where their files may be on this machine.
+
+`models.toml` lists all of them. A bundled one is a folder of `elmokit/builtin`, in our own format.
 
 CACHE/models/NAME/      a model, complete when its source.json is there
 CACHE/files/KEY/FILE    a file that was asked for by its address
@@ -36,6 +38,7 @@ SOURCE = "source.json"
 Status: TypeAlias = Literal["bundled", "listed", "unverified", "dead", "unloadable", "manual"]
 
 _DATA = Path(__file__).with_name("models.toml")
+_BUILTIN = Path(__file__).parents[2] / "builtin"
 _NOT_GROUPS = ("hosts", "tokens", "languages")
 
 
@@ -146,6 +149,16 @@ def find_file(url: str) -> tuple[ModelEntry, ModelFile] | None:
             if url in file.urls:
                 return entry, file
     return None
+
+
+def builtin_names() -> list[str]:
+    """The names of the bundled models."""
+    return sorted(path.parent.name for path in _BUILTIN.glob("*/model.safetensors"))
+
+
+def builtin_folder(name: str) -> Path | None:
+    """The folder of the bundled model of that name; None if there is no such model."""
+    return _BUILTIN / name if name in builtin_names() else None
 
 
 def close_names(name: str) -> list[str]:

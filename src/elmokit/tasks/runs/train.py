@@ -13,10 +13,10 @@ from typing import Any, Generic
 
 import numpy as np
 
-from ...builtin import builtin_folder
 from ...errors import ConfigError, FileError, InputError
 from ...figures import draw_layer_weights
 from ...files.folders import LOCK, check_output_folder, locked, remove_ours
+from ...formats.catalogue.entries import builtin_folder
 from ...model import Elmo, Execution
 from ...model.loading import find_device
 from ...pretraining.interrupts import Interrupts, interrupts

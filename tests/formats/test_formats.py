@@ -16,11 +16,10 @@ from elmokit import Elmo
 from elmokit.cli import app
 from elmokit.config import ElmoConfig
 from elmokit.errors import ConfigError, FileError
-from elmokit.formats import registry
+from elmokit.formats import load
 from elmokit.formats.catalogue import list_models
 from elmokit.formats.checkpoint import Checkpoint, Format
-from elmokit.formats.load import read_checkpoint
-from elmokit.formats.registry import FORMATS
+from elmokit.formats.load import FORMATS, read_checkpoint
 from elmokit.formats.save import write_checkpoint
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
@@ -54,7 +53,7 @@ TOY = Format(
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more format in the list."""
-    monkeypatch.setattr(registry, "FORMATS", (*FORMATS, TOY))
+    monkeypatch.setattr(load, "FORMATS", (*FORMATS, TOY))
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -84,7 +83,7 @@ def test_a_new_format_is_one_object(tmp_path: Path) -> None:
         archive.writestr("inner/other.bin", b"no file of a model")
     assert read_checkpoint(tmp_path / "toy.zip").format == "toy file in a .zip"
 
-    assert "toy.pt" in registry.model_files()  # what is fetched from the Hub
+    assert "toy.pt" in load.model_files()  # what is fetched from the Hub
     with pytest.raises(FileError, match=r"another format \(toy file\)"):
         write_checkpoint(elmo.to_checkpoint(), tmp_path / "toy", force=True)
     (tmp_path / "none").mkdir()

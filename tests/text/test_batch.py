@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError
-from elmokit.text.lanes import Lanes, OrderedLanes, Window
+from elmokit.text.batch import Lanes, OrderedLanes, Window
 
 SENTENCES = st.lists(st.lists(st.integers(0, 99), max_size=6), max_size=30)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from strategies import assert_refused, make_tiny
 
-from elmokit import Elmo, builtin
+from elmokit import Elmo
 from elmokit.errors import MissingExtra
+from elmokit.formats.catalogue import entries
 
 
 @pytest.fixture
@@ -17,13 +18,13 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_tiny().save_pretrained(tmp_path / "box" / "xx")
     (tmp_path / "box" / "yy").mkdir()
     (tmp_path / "here").mkdir()
-    monkeypatch.setattr(builtin, "_HERE", tmp_path / "box")
+    monkeypatch.setattr(entries, "_BUILTIN", tmp_path / "box")
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "box"
 
 
 def test_a_name_is_a_model(box: Path) -> None:
-    assert builtin.builtin_names() == ["xx"]
+    assert entries.builtin_names() == ["xx"]
     assert Elmo.from_pretrained("xx").embed("one text").shape[0] == 2
 
 
