@@ -3,8 +3,10 @@
 `except ElmoError` catches all of them; each also is the built-in error that it resembles.
 """
 
+import importlib
 import re
 from reprlib import Repr
+from typing import Any
 
 MAX_MESSAGE, MAX_VALUE = 500, 80
 """Characters of an error, and of a value that one quotes; hostile files hold longer ones."""
@@ -46,6 +48,14 @@ class MissingExtra(ElmoError, ImportError):
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'elmokit[{extra}]'")
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """An optional module; or the error that names `extra`, which installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as e:
+        raise MissingExtra(extra, module) from e
 
 
 def quoted(value: object) -> str:

@@ -1,7 +1,6 @@
 """Reading without trust: what is there, JSON, and text files, plain or compressed."""
 
 import gzip
-import importlib
 import io
 import json
 import lzma
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import FileError, FormatError, MissingExtra, quoted
+from ..errors import FileError, FormatError, import_extra, quoted
 
 MAX_JSON_BYTES = 64 << 20
 MAX_WORDS_BYTES = 1 << 30
@@ -234,10 +233,7 @@ def open_zstd(path: Path) -> IO[bytes]:
 
     A damaged or truncated file raises EOFError when its end is read, like gzip and lzma.
     """
-    try:
-        zstandard = importlib.import_module("zstandard")
-    except ImportError as error:
-        raise MissingExtra("zstd", "zstandard") from error
+    zstandard = import_extra("zstandard", "zstd")
     return io.BufferedReader(_Frames(path.open("rb"), zstandard), _CHUNK)
 
 

@@ -7,9 +7,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, NamedTuple
 
 from ..errors import MAX_VALUE, FileError, FormatError, shortened
 from ..files.read import MAX_JSON_BYTES, MAX_WORDS_BYTES, ZIP_ERRORS
@@ -33,26 +33,25 @@ def is_archive(path: Path) -> bool:
     return path.name.endswith(ARCHIVES)
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(NamedTuple):
     """A regular file of an archive."""
 
     size: int
     open: Callable[[], IO[bytes]]
 
 
-def unpack_model(path: Path, folder: Path, *, room: str = "TMPDIR") -> None:
+def unpack_model(path: Path, folder: Path, *, disk_variable: str = "TMPDIR") -> None:
     """Unpack the files of the one model in an archive into `folder`, and nothing else.
 
     No path of the archive is used: the files of the folder that holds the model go to `folder`
-    under their own names, those of a TensorFlow Hub module to `folder/variables`. `room` is the
-    variable that moves `folder` to another disk.
+    under their own names, those of a TensorFlow Hub module to `folder/variables`. `disk_variable`
+    is the environment variable that moves `folder` to another disk.
     """
     try:
         with _opened(path) as members:
             chosen = _model_files(members, path)
             _check_sizes(chosen, path)
-            _unpack(chosen, folder, path, room)
+            _unpack(chosen, folder, path, disk_variable)
     except (FileError, FormatError):
         raise
     except _ERRORS as e:
@@ -67,15 +66,16 @@ def _opened(path: Path) -> Iterator[dict[PurePosixPath, _Member]]:
     if _is_zip(path):
         with zipfile.ZipFile(path) as archive:
             yield {
-                PurePosixPath(info.filename): _Member(info.file_size, _zip_opener(archive, info))
+                PurePosixPath(info.filename): _Member(info.file_size, partial(archive.open, info))
                 for info in archive.infolist()
                 if not info.is_dir()
             }
         return
-    with tarfile.open(path, tarinfo=_TarInfo) as archive:
+    with tarfile.open(path, tarinfo=_TarInfo) as tar:
         yield {
-            PurePosixPath(info.name): _Member(info.size, _tar_opener(archive, info))
-            for info in _tar_members(archive, path)
+            # Of a regular file, extractfile never returns None.
+            PurePosixPath(info.name): _Member(info.size, partial(tar.extractfile, info))  # type: ignore[arg-type]
+            for info in _tar_members(tar, path)
             if info.isreg()
         }
 
@@ -111,19 +111,6 @@ def _is_zip(path: Path) -> bool:
         return path.suffix == ".zip" or file.read(2) == b"PK"
 
 
-def _zip_opener(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
-    return lambda: archive.open(info)
-
-
-def _tar_opener(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Callable[[], IO[bytes]]:
-    def opened() -> IO[bytes]:
-        file = archive.extractfile(info)
-        assert file is not None  # of a regular file it never is
-        return file
-
-    return opened
-
-
 def _model_files(files: Mapping[PurePosixPath, _Member], path: Path) -> dict[str, _Member]:
     """The files of the one model in an archive, by the names under which they are unpacked."""
     from .load import FORMATS, model_files  # here: they need torch, a list of models does not
@@ -149,7 +136,7 @@ def _model_files(files: Mapping[PurePosixPath, _Member], path: Path) -> dict[str
 
 
 def _fits(name: PurePosixPath, pattern: str) -> bool:
-    """Whether the last parts of a path are of the form that a format's pattern says."""
+    """Whether the last parts of a path match a format's pattern."""
     parts = name.parts[-pattern.count("/") - 1 :]
     return fnmatch.fnmatchcase("/".join(parts), pattern)
 
@@ -177,12 +164,12 @@ def _check_total(total: int, path: Path) -> None:
         )
 
 
-def _unpack(members: Mapping[str, _Member], folder: Path, path: Path, room: str) -> None:
+def _unpack(members: Mapping[str, _Member], folder: Path, path: Path, disk_variable: str) -> None:
     total = sum(member.size for member in members.values())
     if total > shutil.disk_usage(folder).free:
         raise FileError(
             f"{path} cannot be unpacked: it needs {total / 1e6:,.1f} MB in {folder.parent}; free "
-            f"some space, or set {room} to a folder on another disk"
+            f"some space, or set {disk_variable} to a folder on another disk"
         )
     for name, member in members.items():
         target = folder / name
@@ -197,4 +184,4 @@ def _unpack(members: Mapping[str, _Member], folder: Path, path: Path, room: str)
                     unpacked.write(block)
                 except OSError as e:
                     reason = e.strerror or e
-                    raise FileError(f"{path} cannot be unpacked: {reason} ({room})") from e
+                    raise FileError(f"{path} cannot be unpacked: {reason} ({disk_variable})") from e

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from ..errors import ConfigError, FormatError
 from ..files.read import json_field
-from .checkpoint import Rule, joined, same, transposed
+from .checkpoint import Rule, joined, renamed, transposed
 
 _CELL = re.compile(
     r"RNN_(?P<direction>[01])/(?:RNN|rnn)/"
@@ -53,7 +53,7 @@ def rules(config: ElmoConfig) -> list[Rule]:
     encoder, cnn = "bilm.encoder.", "bilm.encoder.char_cnn."
     table = []
     if config.encoder.char_cnn is None:
-        table.append(same(encoder + "words.weight", "embedding"))
+        table.append(renamed(encoder + "words.weight", "embedding"))
     else:
         table.append(
             # The row of id 0, the padding of whole words, is not in the file.
@@ -64,19 +64,19 @@ def rules(config: ElmoConfig) -> list[Rule]:
             table += [
                 Rule((f"{cnn}convolutions.{i}.weight",), (f"CNN/W_cnn_{i}",),
                      lambda t: (t[0].permute(2, 1, 0),), lambda t: (t.permute(2, 1, 0)[None],)),
-                same(f"{cnn}convolutions.{i}.bias", f"CNN/b_cnn_{i}"),
+                renamed(f"{cnn}convolutions.{i}.bias", f"CNN/b_cnn_{i}"),
             ]  # fmt: skip
         for k in range(config.encoder.char_cnn.num_highway):
             for gate in ("carry", "transform"):
                 ours = f"{cnn}highways.{k}.{gate}."
                 table += [
                     transposed(ours + "weight", f"CNN_high_{k}/W_{gate}"),
-                    same(ours + "bias", f"CNN_high_{k}/b_{gate}"),
+                    renamed(ours + "bias", f"CNN_high_{k}/b_{gate}"),
                 ]
         if config.encoder.projected:
             table += [
                 transposed(encoder + "projection.weight", "CNN_proj/W_proj"),
-                same(encoder + "projection.bias", "CNN_proj/b_proj"),
+                renamed(encoder + "projection.bias", "CNN_proj/b_proj"),
             ]
     for direction, stack in enumerate(("forward_lm", "backward_lm")):
         for layer in range(config.lstm.num_layers):
@@ -88,7 +88,7 @@ def rules(config: ElmoConfig) -> list[Rule]:
 
 def softmax_rules() -> list[Rule]:
     """The table for the softmax, which is in a file of its own or in a checkpoint."""
-    return [same("softmax.weight", "softmax/W"), same("softmax.bias", "softmax/b")]
+    return [renamed("softmax.weight", "softmax/W"), renamed("softmax.bias", "softmax/b")]
 
 
 def cell_name(direction: int, layer: int) -> str:

@@ -150,7 +150,7 @@ def check_complete(
     """Refuse weights that lack a tensor or have one of a wrong shape."""
     for name, want in expected.items():
         if name in tensors:
-            check_shape(where, name, tuple(tensors[name].shape), tuple(want.shape))
+            check_shape(where, name, tensors[name].shape, want.shape)
             if not tensors[name].is_floating_point():
                 raise FormatError(f"{where}: {name} holds {tensors[name].dtype}, no real numbers")
         elif name not in OPTIONAL:
@@ -185,7 +185,7 @@ class Rule:
     to_theirs: Callable[..., Tensors]
 
 
-def same(ours: str, theirs: str) -> Rule:
+def renamed(ours: str, theirs: str) -> Rule:
     """The same tensor under two names."""
     return Rule((ours,), (theirs,), lambda t: (t,), lambda t: (t,))
 
@@ -215,13 +215,9 @@ def to_ours(
     expected: Mapping[str, Tensor],
     where: str,
 ) -> dict[str, Tensor]:
-    """Our tensors from theirs; every shape is checked before anything is read.
+    """Our tensors from those of `source`; every shape is checked before anything is read.
 
-    Args:
-        rules: The format's table.
-        source: Their tensors by name.
-        expected: Our tensors as the architecture wants them (only their shapes matter).
-        where: The file, for errors.
+    Of the `expected` tensors only the shapes matter; `where` is the file, for errors.
     """
     for rule in rules:
         shapes = rule.to_theirs(*(expected[name] for name in rule.ours))
@@ -230,10 +226,10 @@ def to_ours(
                 raise FormatError(
                     f"{where}: the tensor {name} is missing; get a complete copy of the weights"
                 )
-            check_shape(where, name, tuple(source[name].shape), tuple(want.shape))
+            check_shape(where, name, source[name].shape, want.shape)
     tensors: dict[str, Tensor] = {}
     for rule in rules:
-        theirs = (_materialise(source[name], f"{where}: {name}") for name in rule.theirs)
+        theirs = (_float_tensor(source[name], f"{where}: {name}") for name in rule.theirs)
         converted = (t.contiguous() for t in rule.to_ours(*theirs))
         tensors.update(zip(rule.ours, converted, strict=True))
     return tensors
@@ -250,17 +246,17 @@ def to_theirs(rules: Sequence[Rule], tensors: Mapping[str, Tensor]) -> dict[str,
     }
 
 
-def _materialise(array: ArrayLike | Tensor, what: str) -> Tensor:
+def _float_tensor(array: ArrayLike | Tensor, what: str) -> Tensor:
     """`array` as a float32 tensor."""
     if isinstance(array, Tensor):
-        tensor = array
-    elif np.dtype(array.dtype).kind != "f":
-        raise FormatError(f"{what}: expected floating-point numbers, found {array.dtype}")
+        is_float = array.is_floating_point()
     else:
-        try:
-            tensor = torch.from_numpy(np.asarray(array, dtype=np.float32))
-        except (OSError, ValueError, RuntimeError, TypeError, MemoryError) as e:
-            raise FormatError(f"{what} cannot be read ({e}); the file is damaged") from e
-    if not tensor.is_floating_point():
-        raise FormatError(f"{what}: expected floating-point numbers, found {tensor.dtype}")
-    return tensor.float()
+        is_float = np.dtype(array.dtype).kind == "f"
+    if not is_float:
+        raise FormatError(f"{what}: expected floating-point numbers, found {array.dtype}")
+    if isinstance(array, Tensor):
+        return array.float()
+    try:
+        return torch.from_numpy(np.asarray(array, dtype=np.float32))
+    except (OSError, ValueError, RuntimeError, TypeError, MemoryError) as e:
+        raise FormatError(f"{what} cannot be read ({e}); the file is damaged") from e

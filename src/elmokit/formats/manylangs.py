@@ -14,7 +14,16 @@ from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from ..errors import MAX_VALUE, ConfigError, FormatError, quoted, shortened
 from ..files.read import check_readable, is_there, json_field, list_folder, read_json, read_words
 from ..files.write import Sink, check_space, write_json
-from .checkpoint import Checkpoint, Format, Rule, expected_tensors, joined, same, to_ours, to_theirs
+from .checkpoint import (
+    Checkpoint,
+    Format,
+    Rule,
+    expected_tensors,
+    joined,
+    renamed,
+    to_ours,
+    to_theirs,
+)
 
 _CLIP, _MAX_CHARACTERS = 3.0, 50
 """What every published model has; used where the folder lost its `cnn_*.json`."""
@@ -75,15 +84,16 @@ def write_manylangs(checkpoint: Checkpoint, folder: Path) -> None:
 def rules(config: ElmoConfig) -> list[Rule]:
     """The table between the two state dicts and ours; AllenNLP's layout, its gates like torch's."""
     encoder, cnn, embedder = "bilm.encoder.", "bilm.encoder.char_cnn.", "token_embedder.pkl:"
+    word_table, characters = "word_emb_layer.embedding.weight", "char_emb_layer.embedding.weight"
     table = []
     if config.encoder.num_words:
-        table.append(same(encoder + "words.weight", embedder + "word_emb_layer.embedding.weight"))
+        table.append(renamed(encoder + "words.weight", embedder + word_table))
     if config.encoder.char_cnn is not None:
-        table.append(same(cnn + "embedding.weight", embedder + "char_emb_layer.embedding.weight"))
+        table.append(renamed(cnn + "embedding.weight", embedder + characters))
         for i in range(len(config.encoder.char_cnn.filters)):
             for part in ("weight", "bias"):
                 name = f"convolutions.{i}.{part}"
-                table.append(same(cnn + name, embedder + name))
+                table.append(renamed(cnn + name, embedder + name))
         for k in range(config.encoder.char_cnn.num_highway):
             for part in ("weight", "bias"):
                 ours = f"{cnn}highways.{k}."
@@ -95,16 +105,16 @@ def rules(config: ElmoConfig) -> list[Rule]:
                          lambda transform, carry: (joined(transform, carry.neg()),))
                 )  # fmt: skip
     for part in ("weight", "bias"):
-        table.append(same(f"{encoder}projection.{part}", f"{embedder}projection.{part}"))
+        table.append(renamed(f"{encoder}projection.{part}", f"{embedder}projection.{part}"))
     for stack, direction in (("forward_lm", "forward"), ("backward_lm", "backward")):
         for layer in range(config.lstm.num_layers):
             ours = f"bilm.{stack}.layers.{layer}."
             theirs = f"encoder.pkl:{direction}_layer_{layer}."
             table += [
-                same(ours + "input_weight", theirs + "input_linearity.weight"),
-                same(ours + "recurrent_weight", theirs + "state_linearity.weight"),
-                same(ours + "bias", theirs + "state_linearity.bias"),
-                same(ours + "projection", theirs + "state_projection.weight"),
+                renamed(ours + "input_weight", theirs + "input_linearity.weight"),
+                renamed(ours + "recurrent_weight", theirs + "state_linearity.weight"),
+                renamed(ours + "bias", theirs + "state_linearity.bias"),
+                renamed(ours + "projection", theirs + "state_projection.weight"),
             ]
     return table
 

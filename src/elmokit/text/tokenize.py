@@ -3,17 +3,14 @@
 `kiwi` and `spacy` need packages of their own, which are imported when the tokenizer is made.
 """
 
-import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
-from ..errors import ConfigError, InputError, MissingExtra, quoted
+from ..errors import ConfigError, InputError, import_extra, quoted
 from .normalize import align, normalize, without_surrogates
 from .token_pattern import token_pattern
-
-_WORD, _CHARACTER = re.compile(r"\S+"), re.compile(r"\S")
 
 TokenizerFunction: TypeAlias = Callable[[str], Iterable[Any]]
 """From a text to tokens: strings, `Token`s, or (string, start, end)."""
@@ -36,7 +33,7 @@ class Tokenizer(Protocol):
 
     @property
     def name(self) -> str:
-        """What `load_tokenizer` knows it by, recorded in the model's card."""
+        """What `load_tokenizer` knows it by, recorded in the model's configuration."""
 
     def words(self, text: str) -> list[str]:
         """The text of every token: the quick way when offsets do not matter."""
@@ -55,12 +52,8 @@ def load_tokenizer(tokenizer: str | TokenizerFunction = "regex") -> Tokenizer:
     if not isinstance(tokenizer, str):
         return FunctionTokenizer(tokenizer)
     match tokenizer.split(":"):
-        case ["regex"]:
-            return RegexTokenizer()
-        case ["whitespace"]:
-            return WhitespaceTokenizer()
-        case ["characters"]:
-            return CharacterTokenizer()
+        case ["regex" | "whitespace" | "characters" as name]:
+            return PatternTokenizer(name)
         case ["kiwi"]:
             return KiwiTokenizer()
         case ["spacy"]:
@@ -92,49 +85,36 @@ def words(tokenizer: Tokenizer, text: str, normalization: str | None = "NFC") ->
     return tokenizer.words(normalize(text, normalization))
 
 
-class RegexTokenizer:
-    """Splits with one regular expression, whose rules are in `token_pattern`: the default.
+class PatternTokenizer:
+    """Splits text into the matches of a regular expression.
 
-    Penn Treebank style for English, sensible for other scripts.
+    `regex` is Penn Treebank style for English and sensible for other scripts; its rules are in
+    `token_pattern`. `characters` is for proteins: one amino acid per token.
 
     Example:
-        >>> RegexTokenizer().words("Mr. O'Brien didn't pay $1,000.50.")
+        >>> PatternTokenizer("regex").words("Mr. O'Brien didn't pay $1,000.50.")
         ['Mr.', "O'Brien", 'did', "n't", 'pay', '$', '1,000.50', '.']
     """
 
-    name = "regex"
+    def __init__(self, name: Literal["regex", "whitespace", "characters"]) -> None:
+        self.name = name
 
     def words(self, text: str) -> list[str]:
-        return token_pattern().findall(text)
+        if self.name == "whitespace":
+            return text.split()  # a fifth of the pattern's time
+        return _PATTERNS[self.name]().findall(text)
 
     def tokens(self, text: str) -> list[Token]:
-        return [
-            Token(match[0], match.start(), match.end()) for match in token_pattern().finditer(text)
-        ]
+        matches = _PATTERNS[self.name]().finditer(text)
+        return [Token(match[0], match.start(), match.end()) for match in matches]
 
 
-class WhitespaceTokenizer:
-    """Splits at runs of whitespace and nowhere else: for text that is already tokenised."""
-
-    name = "whitespace"
-
-    def words(self, text: str) -> list[str]:
-        return text.split()
-
-    def tokens(self, text: str) -> list[Token]:
-        return [Token(match[0], match.start(), match.end()) for match in _WORD.finditer(text)]
-
-
-class CharacterTokenizer:
-    """Splits at every character; whitespace is left out. For proteins: one amino acid per token."""
-
-    name = "characters"
-
-    def words(self, text: str) -> list[str]:
-        return _CHARACTER.findall(text)
-
-    def tokens(self, text: str) -> list[Token]:
-        return [Token(m[0], m.start(), m.end()) for m in _CHARACTER.finditer(text)]
+_WORD = re.compile(r"\S+")
+_PATTERNS: dict[str, Callable[[], re.Pattern[str]]] = {
+    "regex": token_pattern,  # made when it is first used
+    "whitespace": lambda: _WORD,
+    "characters": lambda: re.compile(r"\S"),
+}
 
 
 class FunctionTokenizer:
@@ -213,7 +193,7 @@ class KiwiTokenizer:
     name = "kiwi"
 
     def __init__(self) -> None:
-        _import_kiwi()
+        import_extra("kiwipiepy", "ko")
         self._kiwi: Any = None
 
     def __getstate__(self) -> dict[str, None]:
@@ -229,7 +209,7 @@ class KiwiTokenizer:
     def _morphemes(self, text: str) -> Iterator[Token]:
         if self._kiwi is None:
             # Making one takes seconds; texts come one at a time, so more workers would idle.
-            self._kiwi = _import_kiwi().Kiwi(num_workers=1)
+            self._kiwi = import_extra("kiwipiepy", "ko").Kiwi(num_workers=1)
         for morpheme in self._kiwi.tokenize(without_surrogates(text), compatible_jamo=True):
             form, start, end = morpheme.form, morpheme.start, morpheme.start + morpheme.len
             if "\ufffd" in form or any(char.isspace() for char in form):
@@ -240,20 +220,17 @@ class KiwiTokenizer:
                 yield Token(form, start, end)
 
 
-def _import_kiwi() -> Any:
-    try:
-        return importlib.import_module("kiwipiepy")
-    except ImportError as error:
-        raise MissingExtra("ko", "kiwipiepy") from error
-
-
 class SpacyTokenizer:
     """Splits like `spacy.blank(language)`; no trained pipeline is needed."""
 
     def __init__(self, language: str = "en") -> None:
         self.name = f"spacy:{language}"
         self._language = language
-        self._tokenizer: Any = _load_spacy(language)
+        spacy = import_extra("spacy", "spacy")
+        try:
+            self._tokenizer: Any = spacy.blank(language).tokenizer
+        except ImportError as error:  # no such language
+            raise ConfigError(f"tokenizer='spacy:{language}': {error}") from error
 
     def __reduce__(self) -> tuple[type["SpacyTokenizer"], tuple[str]]:
         return type(self), (self._language,)
@@ -268,14 +245,3 @@ class SpacyTokenizer:
             if not token.is_space
         ]
         return [Token(text[start:end], start, end) for start, end in spans]
-
-
-def _load_spacy(language: str) -> Any:
-    try:
-        spacy = importlib.import_module("spacy")
-    except ImportError as error:
-        raise MissingExtra("spacy", "spacy") from error
-    try:
-        return spacy.blank(language).tokenizer
-    except ImportError as error:
-        raise ConfigError(f"tokenizer='spacy:{language}': {error}") from error

@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigError, FileError, InputError, MissingExtra
+from ..errors import ConfigError, FileError, InputError, import_extra
 from ..files.read import is_there
 from ..files.write import new_hdf5
 from ..text.batch import grouped
@@ -61,7 +61,7 @@ def check_output(path: Path, force: bool) -> None:
             "or - for JSON lines on standard output"
         )
     if suffix == ".parquet":
-        _import_pyarrow()
+        import_extra("pyarrow", "arrow")
     if is_there(path) and path.is_dir():
         raise FileError(f"{path} is a folder; expected the name of a file")
     if is_there(path) and not force:
@@ -123,9 +123,7 @@ def _write_npz(path: Path, entries: Iterable[Entry], ndim: int) -> None:
 
 def _write_parquet(path: Path, entries: Iterable[Entry], ndim: int) -> None:
     """Columns index, tokens and vectors; of sentences index, text and vector (null if blank)."""
-    pa = _import_pyarrow()
-    import pyarrow.parquet
-
+    pa, parquet = import_extra("pyarrow", "arrow"), import_extra("pyarrow.parquet", "arrow")
     number: Any = pa.float32()
     for _ in range(ndim):
         number = pa.list_(number)
@@ -135,7 +133,7 @@ def _write_parquet(path: Path, entries: Iterable[Entry], ndim: int) -> None:
     )
     # A dictionary would only cost time for numbers that do not repeat.
     repeated = ["tokens.list.element"] if ndim > 1 else False
-    with pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=repeated) as writer:
+    with parquet.ParquetWriter(path, schema, use_dictionary=repeated) as writer:
         for group in grouped(entries, _num_values, max_items=GROUP_ROWS, max_size=GROUP_VALUES):
             columns = [
                 pa.array([entry.index for entry in group], pa.int64()),
@@ -143,15 +141,6 @@ def _write_parquet(path: Path, entries: Iterable[Entry], ndim: int) -> None:
                 _lists(pa, group, ndim),
             ]
             writer.write_table(pa.table(columns, schema=schema))
-
-
-def _import_pyarrow() -> Any:
-    """pyarrow, or the error that says how to get it."""
-    try:
-        import pyarrow
-    except ImportError as e:
-        raise MissingExtra("arrow", "pyarrow") from e
-    return pyarrow
 
 
 def _num_values(entry: Entry) -> int:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ...config import ElmoConfig
-from ...formats.checkpoint import Rule, same, to_theirs
+from ...formats.checkpoint import Rule, renamed, to_theirs
 
 
 class Names(nn.Module):
@@ -107,10 +107,10 @@ def encoder_rules(config: ElmoConfig) -> Iterator[Rule]:
     """The table between `nn.TokenEncoder` and AllenNLP's `_ElmoCharacterEncoder`."""
     assert config.encoder.char_cnn is not None
     cnn = "encoder.char_cnn."
-    yield same(cnn + "embedding.weight", "_char_embedding_weights")
+    yield renamed(cnn + "embedding.weight", "_char_embedding_weights")
     for i in range(len(config.encoder.char_cnn.filters)):
         for part in ("weight", "bias"):
-            yield same(f"{cnn}convolutions.{i}.{part}", f"char_conv_{i}.{part}")
+            yield renamed(f"{cnn}convolutions.{i}.{part}", f"char_conv_{i}.{part}")
     for k in range(config.encoder.char_cnn.num_highway):
         for part in ("weight", "bias"):
             ours = f"{cnn}highways.{k}."
@@ -121,7 +121,7 @@ def encoder_rules(config: ElmoConfig) -> Iterator[Rule]:
                        lambda transform, carry: (torch.cat([transform, -carry]),))  # fmt: skip
     if config.encoder.projected:
         for part in ("weight", "bias"):
-            yield same(f"encoder.projection.{part}", f"_projection.{part}")
+            yield renamed(f"encoder.projection.{part}", f"_projection.{part}")
 
 
 def lstm_rules(config: ElmoConfig) -> Iterator[Rule]:
@@ -136,7 +136,7 @@ def lstm_rules(config: ElmoConfig) -> Iterator[Rule]:
     for layer in range(config.lstm.num_layers):
         for direction in ("forward", "backward"):
             for ours, theirs in names.items():
-                yield same(
+                yield renamed(
                     f"{direction}_lm.layers.{layer}.{ours}", f"{direction}_layer_{layer}.{theirs}"
                 )
 

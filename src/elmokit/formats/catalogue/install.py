@@ -224,7 +224,7 @@ def _add(entry: ModelEntry, file: ModelFile, temporary: Path) -> dict[str, objec
     path, url, sha256 = _obtain(file, urls, model_folder(entry) / file.name, what)
     try:
         if file.is_archive:
-            unpack_model(path, temporary, room="ELMOKIT_CACHE")
+            unpack_model(path, temporary, disk_variable="ELMOKIT_CACHE")
         elif _is_part(path) or temporary.is_relative_to(cache_folder()):
             _link(path, temporary / file.name)
         else:  # another program's file, in a folder where a user may edit it
