@@ -13,7 +13,7 @@ from strategies import assert_refused, make_tiny, tiny_config
 from elmokit import Elmo
 from elmokit.compat.allennlp import ElmoEmbedder
 from elmokit.errors import FileError
-from elmokit.files.folders import INCOMPLETE, complete, whole_folder
+from elmokit.files.folders import INCOMPLETE, finish_replacing, whole_folder
 from elmokit.formats.save import write_checkpoint
 
 SENTENCE = [["the", "gift"]]
@@ -153,7 +153,7 @@ def test_a_file_of_that_name_that_is_not_ours_moves_nothing(tmp_path: Path, name
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / INCOMPLETE).write_text(name)
-    complete(folder)
+    finish_replacing(folder)
     with whole_folder(folder) as temporary:
         (temporary / "new").touch()
     assert [path.name for path in folder.iterdir()] == ["new"]
@@ -167,6 +167,6 @@ def test_what_was_begun_can_be_completed(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (folder / name).write_text("old" if name == "b" else "new")
     (folder / INCOMPLETE).write_text(".run.x.partial\n")
-    complete(folder)
+    finish_replacing(folder)
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "new", "b": "new"}
-    complete(folder)
+    finish_replacing(folder)

@@ -32,13 +32,7 @@ def save_arrays(path: Path, **arrays: NDArray[Any]) -> None:
 def load_arrays(path: Path, kinds: Mapping[str, tuple[DTypeLike, int]]) -> dict[str, NDArray[Any]]:
     """The arrays of a file that `save_arrays` wrote; takes no more memory than the file is long.
 
-    Args:
-        path: The file.
-        kinds: Type and number of axes of each array.
-
-    Raises:
-        FileError: The file cannot be opened.
-        FormatError: It is damaged.
+    `kinds` are the type and the number of axes of each array.
     """
     check_readable(path)
     try:

@@ -94,7 +94,7 @@ def check_output_folder(
 def is_empty(folder: Path) -> bool:
     """Whether a folder is missing or holds nothing; an error where that cannot be known."""
     try:
-        return all(is_nothing(name) for name in os.listdir(folder))
+        return all(is_leftover(name) for name in os.listdir(folder))
     except FileNotFoundError:
         return True
     except NotADirectoryError as e:
@@ -103,7 +103,7 @@ def is_empty(folder: Path) -> bool:
         raise FileError(f"{folder} cannot be read: {e.strerror or e}") from e
 
 
-def is_nothing(name: str) -> bool:
+def is_leftover(name: str) -> bool:
     """Whether an entry is a lock, or what a killed command leaves of a file under way."""
     return name == LOCK or (name.startswith(".") and name.endswith(".partial"))
 
@@ -111,12 +111,9 @@ def is_nothing(name: str) -> bool:
 def remove_ours(folder: Path, names: Iterable[str]) -> None:
     """Remove what a command wrote, and no file of anybody else.
 
-    The file that says whose folder it is must not be among the names: it stays until a new one
-    takes its place, so that a command that was killed in between can be given again.
-
-    Args:
-        folder: Where.
-        names: Files and folders, or patterns of such.
+    `names` are files and folders, or patterns of such. The file that says whose folder it is must
+    not be among them: it stays until a new one replaces it, so that a command that was killed in
+    between can be given again.
     """
     for pattern in names:
         for path in folder.glob(pattern):
@@ -145,13 +142,15 @@ def whole_folder(path: Path, *, replace: bool = True, drop: Collection[str] = ()
         try:
             yield temporary
             if path.exists():
-                _check_room(temporary, path, replace or is_incomplete(path))
+                _check_targets(temporary, path, replace or is_incomplete(path))
                 _replace(temporary, path, drop)
             else:
-                temporary.chmod(0o777 & ~_umask())
+                mask = os.umask(0)
+                os.umask(mask)
+                temporary.chmod(0o777 & ~mask)
                 os.replace(temporary, path)
         finally:
-            if _rest(path) != temporary:
+            if _pending(path) != temporary:
                 shutil.rmtree(temporary, ignore_errors=True)
 
 
@@ -169,15 +168,15 @@ def check_whole(folder: Path) -> None:
         )
 
 
-def complete(folder: Path) -> None:
-    """Do the rest of what a command began that died while it replaced files, if it can be done."""
-    rest = _rest(folder)
-    if rest is not None and rest.is_dir():
+def finish_replacing(folder: Path) -> None:
+    """Replace the remaining files for a command that died while it did so, if they are there."""
+    pending = _pending(folder)
+    if pending is not None and pending.is_dir():
         with write_errors(folder):
-            _move(rest, folder)
+            _move(pending, folder)
 
 
-def _check_room(source: Path, target: Path, replace: bool) -> None:
+def _check_targets(source: Path, target: Path, replace: bool) -> None:
     """Refuse what would be overwritten unasked, or cannot be, before anything is moved."""
     for file in source.iterdir():
         there = target / file.name
@@ -188,7 +187,7 @@ def _check_room(source: Path, target: Path, replace: bool) -> None:
 
 
 def _replace(source: Path, target: Path, drop: Collection[str]) -> None:
-    before = _rest(target)
+    before = _pending(target)
     with whole_file(target / INCOMPLETE) as temporary:
         temporary.write_text(f"{source.name}\n", encoding="utf-8")
     if before is not None:
@@ -208,8 +207,8 @@ def _move(source: Path, target: Path) -> None:
     shutil.rmtree(source, ignore_errors=True)
 
 
-def _rest(folder: Path) -> Path | None:
-    """Where the files are that have yet to be moved; None if all have been."""
+def _pending(folder: Path) -> Path | None:
+    """The folder of the files that have yet to be moved; None if all have been."""
     if not is_incomplete(folder):
         return None
     try:
@@ -226,12 +225,6 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 class Work:
@@ -287,8 +280,7 @@ class Work:
     def publish(self, result: Path) -> None:
         """Make `result`, in the work folder, the output; what was there goes, and so does the work.
 
-        Args:
-            result: A file, or a folder, which may replace a folder.
+        It is a file, or a folder, which may replace a folder.
         """
         old = self.folder / "old"
         with write_errors(self.output):
@@ -338,12 +330,9 @@ def open_work(output: Path) -> Iterator[Work]:
 
 @contextmanager
 def locked(lock: Path, output: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold the file `lock` for as long as `output` is being written.
+    """Hold the file `lock` while `output` is being written.
 
-    Args:
-        lock: The file.
-        output: What it guards.
-        wait: Wait for another process that holds it, instead of failing.
+    Where another process holds it, `wait` for that one, or fail.
     """
     from filelock import FileLock, Timeout  # a sixth of a second, and few commands write
 

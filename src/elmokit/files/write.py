@@ -38,9 +38,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 def write_errors(path: Path, temporary: Path | None = None) -> Iterator[None]:
     """Say which file could not be written, and why, in an error of ours.
 
-    Args:
-        path: What is being written.
-        temporary: What it is called until it is complete, a name that means nothing to the user.
+    `temporary` is what `path` is called until it is complete: no name to show to the user.
     """
 
     def final(name: object) -> str:
@@ -86,7 +84,7 @@ class Sink(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w+b", buffering=0)
-        self._at = 0
+        self._position = 0
         self._kept: list[tuple[int, bytes]] = []
         self.error: OSError | None = None
 
@@ -100,43 +98,42 @@ class Sink(io.RawIOBase):
         view = memoryview(data).cast("B")
         try:
             if self.error is None:
-                self._file.seek(self._at)
+                self._file.seek(self._position)
                 done = 0
                 while done < len(view):
                     done += self._file.write(view[done:]) or 0
         except OSError as e:
             self.error = e
         if self.error is not None and len(view) <= _MAX_KEPT:
-            self._kept.append((self._at, bytes(view)))
-        self._at += len(view)
+            self._kept.append((self._position, bytes(view)))
+        self._position += len(view)
         return len(view)
 
     def readinto(self, buffer: Any) -> int:
         """Read back what was written; zeros where that was dropped."""
         view = memoryview(buffer).cast("B")
-        self._file.seek(self._at)
+        self._file.seek(self._position)
         num_read = self._file.readinto(view) or 0
+        here = self._position
         for start, data in self._kept:
-            first, last = max(start, self._at), min(start + len(data), self._at + len(view))
+            first, last = max(start, here), min(start + len(data), here + len(view))
             if first < last:
-                view[first - self._at : last - self._at] = data[first - start : last - start]
-                num_read = max(num_read, last - self._at)
-        self._at += num_read
+                view[first - here : last - here] = data[first - start : last - start]
+                num_read = max(num_read, last - here)
+        self._position += num_read
         return num_read
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move; the end is that of the written part."""
-        base = (0, self._at, self._end)[whence]
-        self._at = base + offset
-        return self._at
+        base = (0, self._position, self._end)[whence]
+        self._position = base + offset
+        return self._position
 
     def tell(self) -> int:
-        """Where the next byte goes."""
-        return self._at
+        return self._position
 
     def truncate(self, size: int | None = None) -> int:
-        """Set the size."""
-        size = self._at if size is None else size
+        size = self._position if size is None else size
         try:
             if self.error is None:
                 self._file.truncate(size)
@@ -153,15 +150,12 @@ class Sink(io.RawIOBase):
         super().close()
 
     def readable(self) -> bool:
-        """Always."""
         return True
 
     def writable(self) -> bool:
-        """Always."""
         return True
 
     def seekable(self) -> bool:
-        """Always."""
         return True
 
     @property

@@ -51,13 +51,9 @@ def read_official(
 ) -> Checkpoint:
     """The model of an official pair.
 
-    Args:
-        options: The `options.json`.
-        weights: The HDF5 file of weights.
-        vocab: Words, one per line: of the softmax, or of the cached token embeddings.
-        softmax: The HDF5 file of softmax weights.
-        token_embeddings: A cached table of token vectors to use instead of the characters; a
-            word outside of it gets the vector of `<UNK>`, as in bilm-tf.
+    `vocab` has the words of the softmax, or those of `token_embeddings`: a cached table of token
+    vectors to use instead of the characters. A word outside of it gets the vector of `<UNK>`, as in
+    bilm-tf.
     """
     for folder in {options.parent, weights.parent}:
         check_whole(folder)

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FormatError
+from ..text.batch import grouped
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER_BYTES = 48
@@ -61,7 +62,8 @@ def write_table(items: Mapping[bytes, bytes]) -> bytes:
     """The table of these keys and values, uncompressed, as TensorFlow's own reader wants it."""
     table = bytearray()
     index: list[tuple[bytes, bytes]] = []
-    for group in _groups(items):
+    entries = sorted(items.items())
+    for group in grouped(entries, _num_bytes, max_items=1 << 32, max_size=_BLOCK_BYTES):
         handle = _append_block(table, _encode_block(group, _RESTART_INTERVAL))
         index.append((group[-1][0], handle))
     handles = _append_block(table, _encode_block([], 1))  # the metaindex, which nobody fills
@@ -137,18 +139,8 @@ def _entries(block: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
         at += size
 
 
-def _groups(items: Mapping[bytes, bytes]) -> Iterator[list[tuple[bytes, bytes]]]:
-    """The sorted entries, cut where about a block's worth has gathered."""
-    group: list[tuple[bytes, bytes]] = []
-    num_bytes = 0
-    for key in sorted(items):
-        group.append((key, items[key]))
-        num_bytes += len(key) + len(items[key])
-        if num_bytes >= _BLOCK_BYTES:
-            yield group
-            group, num_bytes = [], 0
-    if group:
-        yield group
+def _num_bytes(entry: tuple[bytes, bytes]) -> int:
+    return len(entry[0]) + len(entry[1])
 
 
 def _encode_block(entries: Iterable[tuple[bytes, bytes]], restart_interval: int) -> bytes:

@@ -27,7 +27,7 @@ from ..files.folders import (
     INCOMPLETE,
     LOCK,
     check_output_folder,
-    complete,
+    finish_replacing,
     is_incomplete,
     locked,
     remove_ours,
@@ -128,7 +128,7 @@ def _complete(folder: Path, here: World) -> None:
     """Finish what a run began that died while it replaced its model."""
     if here.is_first and is_incomplete(folder):
         with locked(folder / LOCK, folder):
-            complete(folder)
+            finish_replacing(folder)
     here.wait()
 
 

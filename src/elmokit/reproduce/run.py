@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import ConfigError, FileError, quoted
 from ..figures import require_matplotlib
-from ..files.folders import check_output_folder, is_nothing
+from ..files.folders import check_output_folder, is_leftover
 from ..files.read import json_field, list_folder, read_json
 from ..model import Elmo
 from ..tasks.parts.bilm import load_bilm
@@ -128,7 +128,7 @@ def _output(out: str | Path, *, resume: bool, force: bool) -> Path:
     """
     folder = Path(out)
     names = [path.name for path in list_folder(folder)] if folder.is_dir() else []
-    is_ours = all(name == "runs" or _is_result(name) or is_nothing(name) for name in names)
+    is_ours = all(name == "runs" or _is_result(name) or is_leftover(name) for name in names)
     may_exist = resume or not force
     check_output_folder(out, "experiment", is_ours=is_ours, resume=may_exist, force=force)
     return folder

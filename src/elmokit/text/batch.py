@@ -203,16 +203,16 @@ class OrderedLanes(Lanes):
             )
         self.num_taken, self._numbers = int(state["taken"]), numbers
         self._rests = [
-            self._at(number)[-length:] if number >= 0 and length else np.zeros(0, np.int64)
+            self._sentence(number)[-length:] if number >= 0 and length else np.zeros(0, np.int64)
             for number, length in zip(numbers, left, strict=True)
         ]
         self._sentences = self._from(self.num_taken)
         self._has_ended = False
 
     def _from(self, first: int) -> Iterator[Words]:
-        return (self._at(number) for number in range(first, len(self.order)))
+        return (self._sentence(number) for number in range(first, len(self.order)))
 
-    def _at(self, number: int) -> Words:
+    def _sentence(self, number: int) -> Words:
         """A sentence by its position in the order of reading."""
         sentence = self.sentences[int(self.order[number])]
         return sentence[::-1] if self.backward else sentence

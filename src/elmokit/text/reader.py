@@ -61,7 +61,7 @@ def as_sentences(inputs: TextOrTokens | Iterable[TextOrTokens]) -> list[TextOrTo
     if isinstance(inputs, str):
         return [inputs]
     sentences = [check_sentence(item, i) for i, item in enumerate(check_iterable(inputs))]
-    if len(sentences) > 1 and all(_is_one_word(sentence) for sentence in sentences):
+    if len(sentences) > 1 and all(isinstance(s, str) and len(s.split()) == 1 for s in sentences):
         warnings.warn(
             "every sentence is a single word: this looks like one tokenised sentence; "
             "wrap it as [tokens]",
@@ -104,10 +104,6 @@ def _is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
     return (
         isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)) and not is_scalar
     )
-
-
-def _is_one_word(sentence: TextOrTokens) -> bool:
-    return isinstance(sentence, str) and len(sentence.split()) == 1
 
 
 def parse_marked(reader: Reader, text: str) -> tuple[list[str], int]:

@@ -65,8 +65,7 @@ def split_sentences(text: str) -> list[str]:
         ['Dr. Kim left at 3.15 p.m. on foot.', '"Why?" she asked.', '몰라요.', '그래요?']
     """
     cuts = [0, *_ends(text), len(text)]
-    pieces = (text[start:end].strip() for start, end in pairwise(cuts))
-    return [piece for piece in pieces if piece]
+    return [piece for start, end in pairwise(cuts) if (piece := text[start:end].strip())]
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:
@@ -120,10 +119,10 @@ def choose_mode(lines: Sequence[str]) -> Choice:
     if _is_wrapped(lines):
         return Choice("wrapped", "sentences run over the ends of lines of even width")
     several = sum(len(split_sentences(line)) > 1 for line in filled)
-    share = several / max(1, len(filled))
+    fraction = several / max(1, len(filled))
     return Choice(
-        "split" if share > 0.2 else "lines",
-        f"{share:.0%} of {len(filled):,} lines looked at hold several sentences",
+        "split" if fraction > 0.2 else "lines",
+        f"{fraction:.0%} of {len(filled):,} lines looked at hold several sentences",
     )
 
 
@@ -139,11 +138,8 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
     if len(broken) < 10 or len(broken) < 0.3 * filled:
         return False
     median, width = np.percentile(broken, [50, 95])
-    return bool(width <= 200 and median >= 0.8 * width and any(map(_has_end, stripped)))
-
-
-def _has_end(line: str) -> bool:
-    return next(_ends(line), None) is not None
+    has_ends = any(end for line in stripped for end in _ends(line))
+    return bool(width <= 200 and median >= 0.8 * width and has_ends)
 
 
 def _ends(text: str) -> Iterator[int]:

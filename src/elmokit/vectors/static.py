@@ -19,7 +19,7 @@ from ..files.read import read_blocks
 
 MAX_DIM = 1 << 16
 """Values of a vector; a header that says more is damaged."""
-_MAX_LINE, _MAX_WORD, _LOOK = 4 << 20, 1 << 12, 1 << 16
+_MAX_LINE_BYTES, _MAX_WORD_BYTES, _SAMPLE_BYTES = 4 << 20, 1 << 12, 1 << 16
 
 _log = logging.getLogger(__name__)
 
@@ -62,13 +62,9 @@ class StaticVectors:
 def read_static_vectors(path: Path | str, wanted: Collection[str] | None = None) -> StaticVectors:
     """The vectors of a file, plain or compressed, in any of the usual formats.
 
-    Of a word that is there twice, the first vector counts. Words that are not UTF-8 are left out,
-    and so are the vectors of words that nobody wants, of which only the number of values is
-    checked.
-
-    Args:
-        path: The file.
-        wanted: The words to keep, as they are and in lower case; None for all.
+    Of a word that is there twice, the first vector counts. Words that are not UTF-8 are left out.
+    With `wanted`, only these words are kept, as they are and in lower case; of the vectors of
+    others, only the number of values is checked.
 
     Raises:
         FormatError: A line or a vector is damaged; says which.
@@ -76,10 +72,10 @@ def read_static_vectors(path: Path | str, wanted: Collection[str] | None = None)
     stream = ByteStream(read_blocks(path, 1 << 20))
     if stream.at_end:
         raise InputError(f"{path} is empty; expected word vectors")
-    first = stream.peek(_MAX_LINE).partition(b"\n")[0]
+    first = stream.peek(_MAX_LINE_BYTES).partition(b"\n")[0]
     header = _header(first)
     if header:
-        stream.until(b"\n", _MAX_LINE)
+        stream.until(b"\n", _MAX_LINE_BYTES)
     num_words, dim = header or (None, len(first.split()) - 1)
     if header and not 1 <= dim <= MAX_DIM:
         raise FormatError(f"{path}, line 1: vectors of {dim} values; expected 1..{MAX_DIM}")
@@ -88,7 +84,7 @@ def read_static_vectors(path: Path | str, wanted: Collection[str] | None = None)
             f"{path}, line 1: not word vectors in the format of GloVe, word2vec or fastText .vec"
         )
     table = _Table(path, dim, wanted)
-    if num_words is not None and _is_binary(stream.peek(_LOOK), dim):
+    if num_words is not None and _is_binary(stream.peek(_SAMPLE_BYTES), dim):
         for word, values, where in _binary_rows(stream, num_words, dim, path):
             if key := table.key(word):
                 table.add(key, np.frombuffer(values, "<f4"), where)
@@ -107,7 +103,7 @@ class _Table:
         self.wanted = None if wanted is None else {*wanted, *(word.lower() for word in wanted)}
         self.words: dict[str, int] = {}
         self.values = bytearray()
-        self.num_read = self.num_odd = 0
+        self.num_read = self.num_undecodable = 0
 
     def key(self, word: bytes) -> str | None:
         """The word as text if its vector is to be kept."""
@@ -115,7 +111,7 @@ class _Table:
         try:
             key = word.decode("utf-8")
         except UnicodeDecodeError:
-            self.num_odd += 1
+            self.num_undecodable += 1
             return None
         new = key not in self.words and (self.wanted is None or key in self.wanted)
         return key if new else None
@@ -137,12 +133,10 @@ class _Table:
                 f"{self.num_read:,}; download it again"
             )
         if num_words not in (None, self.num_read):
-            _log.warning(
-                "%s: its header says %d words, but it has %d",
-                *(self.path, num_words, self.num_read),
-            )
-        if self.num_odd:
-            _log.warning("%s: left out %d words that are not UTF-8", self.path, self.num_odd)
+            found = (num_words, self.num_read)
+            _log.warning("%s: its header says %d words, but it has %d", self.path, *found)
+        if number := self.num_undecodable:
+            _log.warning("%s: left out %d words that are not UTF-8", self.path, number)
         matrix = np.frombuffer(self.values, np.float32).reshape(-1, self.dim)
         return StaticVectors(self.words, matrix, source=str(self.path))
 
@@ -168,7 +162,7 @@ def _is_binary(start: bytes, dim: int) -> bool:
 
 
 def _has_control(text: bytes) -> bool:
-    return any(byte < 32 and byte not in b"\t\r\n" for byte in text[:_LOOK])
+    return any(byte < 32 and byte not in b"\t\r\n" for byte in text[:_SAMPLE_BYTES])
 
 
 def _is_number(text: bytes) -> bool:
@@ -185,9 +179,9 @@ def _text_rows(
     """Word, numbers and position of every line from line `number` on."""
     while not stream.at_end:
         where = f"{path}, line {number}"
-        line = stream.until(b"\n", _MAX_LINE)
+        line = stream.until(b"\n", _MAX_LINE_BYTES)
         if line is None:
-            raise FormatError(f"{where}: longer than {_MAX_LINE:,} bytes; this is no vector")
+            raise FormatError(f"{where}: longer than {_MAX_LINE_BYTES:,} bytes; this is no vector")
         line = line.rstrip()
         number += 1
         if not line:
@@ -211,7 +205,7 @@ def _binary_rows(
         if stream.at_end:
             return
         where = f"{path}, vector {number} of {num_words}"
-        word = stream.until(b" ", _MAX_WORD)
+        word = stream.until(b" ", _MAX_WORD_BYTES)
         if word is None:
             raise FormatError(f"{where}: its word does not end; the file is damaged")
         if not word.strip() and stream.at_end:
@@ -232,61 +226,57 @@ def _numbers(values: bytes, where: str) -> NDArray[np.float32]:
 
 
 class ByteStream:
-    """The bytes of some blocks, read from the front.
-
-    Args:
-        blocks: The file in pieces; a byte order mark before it is skipped.
-    """
+    """The bytes of some blocks, read from the front; a byte order mark is skipped."""
 
     def __init__(self, blocks: Iterable[bytes]) -> None:
         self._blocks = iter(blocks)
         self._buffer = b""
-        self._at = 0
+        self._position = 0
         self._more()
         self._buffer = self._buffer.removeprefix(b"\xef\xbb\xbf")
 
     @property
     def at_end(self) -> bool:
         """Whether there is nothing left."""
-        return self._at == len(self._buffer) and not self._more()
+        return self._position == len(self._buffer) and not self._more()
 
     def until(self, end: bytes, limit: int) -> bytes | None:
         """The bytes before the next `end`, which is skipped, or before the end of the file.
 
         None if there are more of them than `limit`, which are then still to be read.
         """
-        searched = self._at
+        searched = self._position
         while (found := self._buffer.find(end, searched)) < 0:
-            if len(self._buffer) - self._at > limit:
+            if len(self._buffer) - self._position > limit:
                 return None
-            unread = len(self._buffer) - self._at
+            unread = len(self._buffer) - self._position
             if not self._more():
                 return self.take(unread)
             searched = unread
-        if found - self._at > limit:
+        if found - self._position > limit:
             return None
-        start, self._at = self._at, found + len(end)
+        start, self._position = self._position, found + len(end)
         return self._buffer[start:found]
 
     def take(self, size: int) -> bytes:
         """The next `size` bytes, or fewer at the end of the file."""
         self._fill(size)
-        start, self._at = self._at, min(self._at + size, len(self._buffer))
-        return self._buffer[start : self._at]
+        start, self._position = self._position, min(self._position + size, len(self._buffer))
+        return self._buffer[start : self._position]
 
     def peek(self, size: int) -> bytes:
         """The next `size` bytes, which are still to be read; fewer at the end of the file."""
         self._fill(size)
-        return self._buffer[self._at : self._at + size]
+        return self._buffer[self._position : self._position + size]
 
     def _fill(self, size: int) -> None:
-        while len(self._buffer) - self._at < size and self._more():
+        while len(self._buffer) - self._position < size and self._more():
             pass
 
     def _more(self) -> bool:
         """Put another block behind what is not read yet; False at the end of the file."""
         block = next(self._blocks, b"")
         if block:
-            self._buffer = self._buffer[self._at :] + block
-            self._at = 0
+            self._buffer = self._buffer[self._position :] + block
+            self._position = 0
         return bool(block)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +38,7 @@ _CHUNK = 1 << 20
 
 @contextmanager
 def open_unfinished(output: Path, ndim: int) -> Iterator["Unfinished"]:
-    """The finished part of a run in OUT.partial, for this process alone.
-
-    Args:
-        output: The file to write.
-        ndim: Axes of each entry's vectors, as for `write_vectors`.
-    """
+    """The finished part of a run in OUT.partial, for this process alone; `ndim` as in `write`."""
     with open_work(output) as work:
         # A run of an older version has kept blocks of JSON lines, too.
         is_jsonl = output.suffix.lower() == ".jsonl" and not is_there(_block_path(work, 0))
@@ -63,18 +58,23 @@ class Unfinished(ABC):
     def begin(self, settings: Mapping[str, str], lines: Iterator[str], resume: bool) -> None:
         """Make the folder ready: empty, or with `lines` past what an earlier run has done.
 
-        Args:
-            settings: What must not change within a run.
-            lines: The text, from its beginning.
-            resume: Whether to continue the run whose lines are there.
+        `lines` are the text from its beginning; the `settings` must not change within a run.
         """
-        found = self._settings() if resume else None
+        try:
+            found = self.work.settings() if resume else None
+        except FormatError as e:
+            raise FormatError(f"{e}; leave --resume out to begin anew") from e
         if found is None:
             self.work.begin(settings, "unfinished work is discarded (--resume keeps it)")
             self.result.unlink(missing_ok=True)
             return
-        self._check_settings(found, settings)
-        self._take_up(lines)
+        for name, value in settings.items():
+            if found.get(name) != value:
+                raise ConfigError(
+                    f"{self.work.folder} was begun with {name}={quoted(found.get(name))}, not "
+                    f"{quoted(value)}; use the same settings, or leave --resume out to begin anew"
+                )
+        self._skip_finished(lines)
         log.info("%s: continued after %d lines", self.work.folder, self.num_lines)
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Unfinished(ABC):
         return num_lines
 
     @abstractmethod
-    def _take_up(self, lines: Iterator[str]) -> None:
+    def _skip_finished(self, lines: Iterator[str]) -> None:
         """Go past the lines that were kept, up to the first that is missing or damaged."""
 
     def _check_lines(self, lines: Iterator[str], num_lines: int, digest: bytes) -> None:
@@ -116,20 +116,6 @@ class Unfinished(ABC):
                 f"(lines {first}..{first + num_lines - 1}); leave --resume out to begin anew"
             )
 
-    def _settings(self) -> dict[str, Any] | None:
-        try:
-            return self.work.settings()
-        except FormatError as e:
-            raise FormatError(f"{e}; leave --resume out to begin anew") from e
-
-    def _check_settings(self, found: Mapping[str, Any], settings: Mapping[str, str]) -> None:
-        for name, value in settings.items():
-            if found.get(name) != value:
-                raise ConfigError(
-                    f"{self.work.folder} was begun with {name}={quoted(found.get(name))}, not "
-                    f"{quoted(value)}; use the same settings, or leave --resume out to begin anew"
-                )
-
 
 class Lines(Unfinished):
     """JSON lines, of which a journal says how many are finished, with checksums of all."""
@@ -139,7 +125,6 @@ class Lines(Unfinished):
         self._journal = work.folder / "journal"
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Write the next lines of the run."""
         size = crc = 0
         with write_errors(self.output, self.result):
             with self.result.open("ab") as file:
@@ -154,13 +139,12 @@ class Lines(Unfinished):
         self.num_lines += len(entries)
 
     def finish(self) -> int:
-        """Give the file its name."""
         with write_errors(self.output, self.result):
             self.result.touch()  # a text may have no lines
         self.work.publish(self.result)
         return self.num_lines
 
-    def _take_up(self, lines: Iterator[str]) -> None:
+    def _skip_finished(self, lines: Iterator[str]) -> None:
         start, noted = 0, 0
         for line in self._journal_lines():
             group = _Group.from_line(line)
@@ -233,7 +217,6 @@ class Blocks(Unfinished):
         self._num_bytes = 0
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Keep the next lines of the run as a block."""
         texts = [entry.text for entry in entries]
         words = {"texts": texts, "tokens": [entry.tokens for entry in entries]}
         path = _block_path(self.work, self.num_lines)
@@ -249,20 +232,16 @@ class Blocks(Unfinished):
 
     def entries(self) -> Iterator[Entry]:
         """All entries that were kept, in order."""
-        index = 0
-        for path in self._files:
-            for text, tokens, vectors in _load(path).rows():
-                yield Entry(index, text, tokens, vectors)
-                index += 1
+        rows = (row for path in self._files for row in _load(path).rows())
+        return (Entry(index, *row) for index, row in enumerate(rows))
 
     def finish(self) -> int:
-        """Write all blocks to OUT."""
         if self.output.suffix.lower() in BINARY:
             with write_errors(self.output, self.result):
                 check_space(self.result, self._num_bytes)
         return self.write(self.entries())
 
-    def _take_up(self, lines: Iterator[str]) -> None:
+    def _skip_finished(self, lines: Iterator[str]) -> None:
         while is_there(path := _block_path(self.work, self.num_lines)):
             try:
                 block = _load(path)
@@ -291,11 +270,9 @@ class _Block(NamedTuple):
 
     def rows(self) -> Iterator[tuple[str, list[str], NDArray[np.float32]]]:
         """The text, the tokens and the vectors of each line."""
-        arrays = np.split(self.values, np.cumsum(self.shapes.prod(axis=1))[:-1])
-        for text, tokens, shape, array in zip(
-            self.texts, self.tokens, self.shapes, arrays, strict=True
-        ):
-            yield text, tokens, array.reshape(shape)
+        values = np.split(self.values, np.cumsum(self.shapes.prod(axis=1))[:-1])
+        vectors = (v.reshape(shape) for v, shape in zip(values, self.shapes, strict=True))
+        return zip(self.texts, self.tokens, vectors, strict=True)
 
 
 def _load(path: Path) -> _Block:

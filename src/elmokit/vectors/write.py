@@ -41,12 +41,10 @@ GROUP_VALUES, GROUP_ROWS = 2**24, 10_000
 
 
 def write_vectors(path: Path, entries: Iterable[Entry], ndim: int = 2) -> None:
-    """Write all entries to `path`; not atomic, so give it a temporary name.
+    """Write all entries to `path`, in the format of its suffix; not atomic.
 
-    Args:
-        path: The file; its suffix says the format.
-        entries: The lines in order.
-        ndim: Axes of each entry's vectors: 3 for all layers, 2 for tokens, 1 for sentences.
+    `ndim` is the number of axes of each entry's vectors: 3 for all layers, 2 for tokens, 1 for
+    sentences.
     """
     check_output(path, force=True)
     _WRITERS[path.suffix.lower()](path, entries, ndim)

@@ -11,7 +11,6 @@ CACHE/hashes.json       hashes of files for which nobody has published one, from
 
 import difflib
 import hashlib
-import json
 import logging
 import os
 import re
@@ -19,7 +18,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -50,9 +49,7 @@ class ModelFile:
         name: Its name in the model's folder, and on a mirror (`ELMOKIT_MIRROR`).
         urls: Addresses, tried in order.
         size: Bytes; some are predictions, so a different size is only a warning.
-        sha256: Its hash, where one is known.
-        sha1: Likewise.
-        md5: Likewise.
+        sha256, sha1, md5: Its hashes, where they are known.
         md5_url: Address of a file that holds the MD5.
         etag_sha256: SHA-256 of the ETag that S3 sends, quotes included.
     """
@@ -78,18 +75,13 @@ class ModelEntry:
 
     Attributes:
         name: What `Elmo.from_pretrained` calls it.
-        language: Code of its language.
-        language_name: The language in English.
-        publisher: Who made it.
-        format: Format of its files.
+        language: Code of its language, which `language_name` says in English.
         text: What it was trained on.
         tokens: What it reads: words, lemmas, amino acids …
         licence: Licence of the weights, as far as it is stated.
-        files: What is downloaded.
-        dim: Length of a vector per layer, if known.
-        size: Bytes to download, if known.
-        status: `bundled`, `listed`, or why the model is refused.
-        reason: The same in words.
+        dim: Length of a vector per layer.
+        size: Bytes to download.
+        status: `bundled`, `listed`, or why the model is refused; `reason` says it in words.
         tokenizer: Our tokenizer for its texts; None if nobody knows how they were tokenised.
         note: What a user has to do to a text first.
         also: Other names and addresses.
@@ -111,7 +103,7 @@ class ModelEntry:
     reason: str = ""
     tokenizer: str | None = None
     note: str = ""
-    also: tuple[str, ...] = field(default=())
+    also: tuple[str, ...] = ()
     page: str = ""
 
 
@@ -242,22 +234,22 @@ def is_complete(folder: Path) -> bool:
     return all(path.is_file() and path.stat().st_size == size for path, size in sizes.items())
 
 
-def check_recorded_hash(key: str, sha256: str, what: str) -> None:
+def check_recorded_hash(name: str, sha256: str) -> None:
     """Compare a file for which no hash is published with the one that was seen first."""
     path = cache_folder() / "hashes.json"
     with lock("hashes", path):
         known = read_json(path) if is_there(path) else {}
-        if key not in known:
+        if name not in known:
             with whole_file(path) as temporary:
-                write_json(temporary, known | {key: sha256})
+                write_json(temporary, known | {name: sha256})
             log.warning(
                 "%s: no hash of it is published; recorded this one, which later downloads have "
-                "to match", what
+                "to match", name
             )  # fmt: skip
-        elif known[key] != sha256:
+        elif known[name] != sha256:
             raise FileError(
-                f"{what}: its sha256 is {sha256}, but it was {known[key]} when first downloaded; "
-                f"if the publisher has replaced the file, remove {key!r} from {path}"
+                f"{name}: its sha256 is {sha256}, but it was {known[name]} when first downloaded; "
+                f"if the publisher has replaced the file, remove {name!r} from {path}"
             )
 
 
@@ -308,23 +300,3 @@ def _hugging_face_copies(url: str) -> Iterator[Path]:
     for copy in sorted((root / f"models--{owner}--{name}" / "snapshots").glob(f"*/{file}")):
         if copy.is_file():
             yield copy
-
-
-def describe_source(
-    entry: ModelEntry,
-    files: Mapping[str, Mapping[str, object]],
-    downloads: Mapping[str, Mapping[str, object]],
-) -> str:
-    """The text of `source.json`.
-
-    Args:
-        entry: The model.
-        files: Its files by name, with their sizes.
-        downloads: What was downloaded, by name, with addresses and hashes.
-    """
-    facts = {
-        "name": entry.name, "publisher": entry.publisher, "licence": entry.licence,
-        "tokens": entry.tokens, "tokenizer": entry.tokenizer, "note": entry.note,
-        "downloads": dict(downloads), "files": files,
-    }  # fmt: skip
-    return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"

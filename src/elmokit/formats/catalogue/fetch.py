@@ -5,9 +5,8 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -48,11 +47,11 @@ class _Refused(Exception):
     """The address will not give the file."""
 
 
-class _Broken(Exception):
+class _Interrupted(Exception):
     """The transfer broke off; another try may continue it."""
 
 
-class _Silent(_Broken):
+class _NoAnswer(_Interrupted):
     """There was no answer at all."""
 
 
@@ -95,18 +94,13 @@ def hash_file(path: Path, *kinds: str) -> dict[str, str]:
     return {each.name: each.hexdigest() for each in hashes}
 
 
-def wrong_contents(
-    path: Path, file: ModelFile, more: Mapping[str, str] = MappingProxyType({})
-) -> str | None:
+def wrong_contents(path: Path, file: ModelFile, md5: str | None = None) -> str | None:
     """Why a file is not the one meant, by its hashes and its first bytes; None if it may be.
 
-    Args:
-        path: The file.
-        file: What is known about it.
-        more: Further hashes, by their kinds.
+    `md5` is a hash that the publisher's server has, beside those that the list has.
     """
     known = {kind: value for kind in _HASHES if (value := getattr(file, kind)) is not None}
-    known |= more
+    known |= {"md5": md5} if md5 else {}
     found = hash_file(path, *known)
     for kind, value in known.items():
         if found[kind] != value:
@@ -119,13 +113,13 @@ def wrong_contents(
     return None
 
 
-def forget(part: Path) -> None:
+def discard(part: Path) -> None:
     """Remove a download that is of no use any more."""
     part.unlink(missing_ok=True)
-    _about(part).unlink(missing_ok=True)
+    _metadata_path(part).unlink(missing_ok=True)
 
 
-def _about(part: Path) -> Path:
+def _metadata_path(part: Path) -> Path:
     """The file that says which version of the file the part belongs to."""
     return part.with_suffix(".json")
 
@@ -135,66 +129,66 @@ def _get(url: str, part: Path, what: str, *, is_checked: bool) -> str | None:
     with write_errors(part):
         part.parent.mkdir(parents=True, exist_ok=True)
         if urlsplit(url).scheme not in ("http", "https"):
-            _copy(Path(url.removeprefix("file://")), part)
+            source = Path(url.removeprefix("file://"))
+            try:
+                check_readable(source)
+                shutil.copyfile(source, part)
+            except FileError as e:
+                raise _Refused(str(e)) from e
             return None
     tries, before = 0, -1
     while True:
         try:
             return _transfer(url, part, what, is_checked=is_checked)
-        except _Broken as e:
+        except _Interrupted as e:
             size = _size(part)
             tries = 0 if size > before >= 0 else tries + 1
             before = size
-            if tries >= (CONNECT_TRIES if isinstance(e, _Silent) else TRIES):
+            if tries >= (CONNECT_TRIES if isinstance(e, _NoAnswer) else TRIES):
                 raise _Refused(str(e)) from e
             pause = PAUSE * 2 ** max(tries - 1, 0)
             log.info("%s: %s; trying again in %.0f s", url, e, pause)
             time.sleep(pause)
 
 
-def _copy(source: Path, part: Path) -> None:
-    try:
-        check_readable(source)
-        shutil.copyfile(source, part)
-    except FileError as e:
-        raise _Refused(str(e)) from e
-
-
 def _transfer(url: str, part: Path, what: str, *, is_checked: bool) -> str | None:
     """One request: the whole file, or what is missing of it."""
     import requests
 
-    have = _size(part)
-    about = _read_about(part)
-    validator = about.get("etag") or about.get("last_modified")
+    size = _size(part)
+    metadata = _read_metadata(part)
+    validator = metadata.get("etag") or metadata.get("last_modified")
     headers = {"User-Agent": USER_AGENT, "Accept": "*/*", "Accept-Encoding": "identity"}
-    if have and (validator or is_checked):
-        headers["Range"] = f"bytes={have}-"
+    if size and (validator or is_checked):
+        headers["Range"] = f"bytes={size}-"
         if validator:
             headers["If-Range"] = validator
     try:
         response = requests.get(url, headers=headers, stream=True, timeout=TIMEOUT)
     except (requests.exceptions.ProxyError, requests.exceptions.SSLError) as e:
-        raise _Refused(_in_short(e)) from e
+        raise _Refused(_summary(e)) from e
     except (requests.ConnectionError, requests.Timeout) as e:
-        raise _Silent(_in_short(e)) from e
+        raise _NoAnswer(_summary(e)) from e
     except requests.RequestException as e:  # too many redirects, an address that is none …
-        raise _Refused(_in_short(e)) from e
+        raise _Refused(_summary(e)) from e
     with response:
         if response.status_code == 416:
-            if response.headers.get("Content-Range", "").endswith(f"/{have}"):
-                return about.get("etag")  # complete; the process was killed before it could say
-            forget(part)
-            raise _Broken("the server cannot continue the download")
+            if response.headers.get("Content-Range", "").endswith(f"/{size}"):
+                return metadata.get("etag")  # complete; the process was killed before it could say
+            discard(part)
+            raise _Interrupted("the server cannot continue the download")
         _check_status(response)
-        start = _start(response, have)
-        total = _total(response, start)
+        start = _start(response, size)
+        length = response.headers.get("Content-Length", "")
+        total = start + int(length) if length.isdecimal() else None
         _check_space(part, what, total, start)
-        etag = _strong(response.headers.get("ETag"))
+        etag = response.headers.get("ETag")
+        if etag is not None and etag.startswith("W/"):
+            etag = None  # a weak one does not identify bytes
         with write_errors(part):
             modified = response.headers.get("Last-Modified")
             text = json.dumps({"url": url, "etag": etag, "last_modified": modified})
-            _about(part).write_text(text, encoding="utf-8")
+            _metadata_path(part).write_text(text, encoding="utf-8")
             _write(response, part, what, start, total)
         return etag
 
@@ -202,26 +196,21 @@ def _transfer(url: str, part: Path, what: str, *, is_checked: bool) -> str | Non
 def _check_status(response: "requests.Response") -> None:
     code = response.status_code
     if code in _TRANSIENT:
-        raise _Broken(f"the server answered {code} {response.reason}")
+        raise _Interrupted(f"the server answered {code} {response.reason}")
     if code not in (200, 206):
         raise _Refused(f"the server answered {code} {response.reason}")
     if response.headers.get("Content-Type", "").startswith("text/html"):
         raise _Refused("the server sent a web page instead of the file")
 
 
-def _start(response: "requests.Response", have: int) -> int:
+def _start(response: "requests.Response", size: int) -> int:
     """Where the answer begins in the file; a server may ignore the wish for the rest."""
     if response.status_code == 200:
         return 0
     given = response.headers.get("Content-Range", "")
-    if not given.startswith(f"bytes {have}-"):
+    if not given.startswith(f"bytes {size}-"):
         raise _Refused(f"the server sent another part of the file ({given[:40]!r})")
-    return have
-
-
-def _total(response: "requests.Response", start: int) -> int | None:
-    length = response.headers.get("Content-Length", "")
-    return start + int(length) if length.isdecimal() else None
+    return size
 
 
 def _check_space(part: Path, what: str, total: int | None, start: int) -> None:
@@ -249,7 +238,7 @@ def _write(
             bar.update(len(block))
         stream.truncate()
     if total is not None and size != total:
-        raise _Broken(f"the connection broke off at {size:,} of {total:,} bytes")
+        raise _Interrupted(f"the connection broke off at {size:,} of {total:,} bytes")
 
 
 def _blocks(response: "requests.Response") -> Iterator[bytes]:
@@ -259,16 +248,15 @@ def _blocks(response: "requests.Response") -> Iterator[bytes]:
     try:
         yield from response.iter_content(RECEIVED)
     except requests.RequestException as e:
-        raise _Broken(_in_short(e)) from e
+        raise _Interrupted(_summary(e)) from e
 
 
 def _check(part: Path, file: ModelFile, etag: str | None, url: str, what: str) -> None:
     """Refuse a file that is not the one the list means."""
     is_publishers = url in file.urls  # and not that of a mirror, which may be all we can reach
     md5 = _remote_md5(file.md5_url) if is_publishers and file.md5_url else None
-    expected = {"md5": md5} if md5 else {}
-    if problem := wrong_contents(part, file, expected):
-        forget(part)
+    if problem := wrong_contents(part, file, md5):
+        discard(part)
         raise _Refused(problem)
     if is_publishers and file.etag_sha256 and etag:
         if hashlib.sha256(etag.encode()).hexdigest() != file.etag_sha256:
@@ -287,30 +275,25 @@ def _remote_md5(url: str) -> str | None:
             answer.raise_for_status()
             text = answer.raw.read(_MAX_MD5_BYTES, decode_content=True).decode("ascii", "replace")
     except requests.RequestException as e:
-        log.info("%s: %s", url, _in_short(e))
+        log.info("%s: %s", url, _summary(e))
         return None
     words = text.lower().split()
     return next((w for w in words if len(w) == 32 and set(w) <= set("0123456789abcdef")), None)
 
 
-def _read_about(part: Path) -> dict[str, str]:
+def _read_metadata(part: Path) -> dict[str, str]:
     try:
-        values = json.loads(_about(part).read_text(encoding="utf-8"))
+        values = json.loads(_metadata_path(part).read_text(encoding="utf-8"))
         return {key: value for key, value in values.items() if isinstance(value, str)}
     except (OSError, ValueError, AttributeError):
         return {}  # nothing is lost: the download starts anew
-
-
-def _strong(etag: str | None) -> str | None:
-    """An ETag that identifies bytes; a weak one does not."""
-    return None if etag is None or etag.startswith("W/") else etag
 
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _in_short(e: Exception) -> str:
+def _summary(e: Exception) -> str:
     """What went wrong, without the nested objects that requests prints."""
     import requests
 

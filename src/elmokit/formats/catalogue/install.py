@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from ...errors import ConfigError, FileError, FormatError, quoted
 from ...files.folders import check_output_folder, is_incomplete, whole_folder
 from ...files.read import check_readable, is_there, list_folder, read_json
-from ...files.write import whole_file, write_errors
+from ...files.write import whole_file, write_errors, write_json
 from ..archive import unpack_model
 from .entries import (
     SOURCE,
@@ -24,7 +24,6 @@ from .entries import (
     check_recorded_hash,
     close_names,
     copies,
-    describe_source,
     find_file,
     find_model,
     is_complete,
@@ -33,9 +32,12 @@ from .entries import (
     model_folder,
     module_copies,
 )
-from .fetch import fetch, forget, hash_file, wrong_contents
+from .fetch import discard, fetch, hash_file, wrong_contents
 
 log = logging.getLogger(__name__)
+
+_RECORDED = ("name", "publisher", "licence", "tokens", "tokenizer", "note")
+"""What `source.json` says of a model."""
 
 
 def download_model(
@@ -166,16 +168,14 @@ def _check_status(entry: ModelEntry, unverified: bool) -> None:
 def _assemble(entry: ModelEntry, folder: Path) -> None:
     """Fill `folder` with the files of a model; it holds all of them afterwards, or is unchanged."""
     with whole_folder(folder, drop=_downloaded(folder)) as temporary:
-        found: dict[str, dict[str, object]] = {}
-        for module in module_copies(entry):
+        downloads: dict[str, dict[str, object]] = {}
+        if module := next(module_copies(entry), None):
             log.info("%s: found in TensorFlow Hub's cache, %s", entry.name, module)
             shutil.copytree(module / "variables", temporary / "variables")
-            break
         else:
-            for file in entry.files:
-                found[file.name] = _add(entry, file, temporary)
+            downloads = {file.name: _add(entry, file, temporary) for file in entry.files}
         unpacked = sorted(path for path in temporary.rglob("*") if path.is_file())
-        _write_source(entry, unpacked, temporary / SOURCE, found)
+        _write_source(entry, unpacked, temporary / SOURCE, downloads)
 
 
 def _write_source(
@@ -186,7 +186,8 @@ def _write_source(
 ) -> None:
     """Write what is known about a model beside its files."""
     sizes = {f.relative_to(path.parent).as_posix(): {"size": f.stat().st_size} for f in files}
-    path.write_text(describe_source(entry, sizes, downloads), encoding="utf-8")
+    source = {name: getattr(entry, name) for name in _RECORDED}
+    write_json(path, source | {"downloads": dict(downloads), "files": sizes})
 
 
 def _copy_model(cached: Path, folder: Path) -> None:
@@ -234,7 +235,7 @@ def _add(entry: ModelEntry, file: ModelFile, temporary: Path) -> dict[str, objec
         raise type(e)(str(e).replace(str(path), name)) from e
     finally:
         if _is_part(path):
-            forget(path)
+            discard(path)
     return {"sha256": sha256, "url": url}
 
 
@@ -270,7 +271,7 @@ def _obtain(file: ModelFile, urls: Sequence[str], by_hand: Path, what: str) -> _
     try:
         return _Copy(part, url, _checked_hash(part, file, what))
     except FileError:
-        forget(part)
+        discard(part)
         raise
 
 
@@ -278,7 +279,7 @@ def _checked_hash(path: Path, file: ModelFile, what: str) -> str:
     """The SHA-256 of a file, compared with the recorded one where none is published."""
     sha256 = file.sha256 or hash_file(path, "sha256")["sha256"]
     if not (file.sha256 or file.sha1 or file.md5):
-        check_recorded_hash(what, sha256, what)
+        check_recorded_hash(what, sha256)
     return sha256
 
 
@@ -309,4 +310,4 @@ def _move(path: Path, target: Path) -> None:
     with write_errors(target):
         os.replace(partial, target)
     if _is_part(path):
-        forget(path)
+        discard(path)
