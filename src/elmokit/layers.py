@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .config import one_of
 from .errors import ConfigError, quoted
 
 Layers: TypeAlias = Literal["average", "top", "all", "mix"] | int | str
@@ -46,10 +47,7 @@ def layer_weights(layers: Layers, num_layers: int) -> Tensor:
 def halves(direction: Direction) -> tuple[int, ...]:
     """The directions to compute, as the engine numbers them."""
     choices: dict[str, tuple[int, ...]] = {"both": (0, 1), "forward": (0,), "backward": (1,)}
-    if direction not in choices:
-        raise ConfigError(
-            f"direction={quoted(direction)}: expected one of {', '.join(map(repr, choices))}"
-        )
+    one_of("direction", direction, tuple(choices))
     return choices[direction]
 
 
@@ -57,9 +55,7 @@ def poolers(pooling: Pooling | Sequence[Pooling]) -> list[Callable[[Vectors], Ve
     """The functions that pool the tokens of a sentence; their results are concatenated."""
     names = [pooling] if isinstance(pooling, str) else list(pooling)
     for name in names:
-        if name not in _POOL:
-            known = ", ".join(map(repr, _POOL))
-            raise ConfigError(f"pooling={quoted(name)}: expected one of {known}")
+        one_of("pooling", name, tuple(_POOL))
     if not names:
         raise ConfigError("pooling=(): expected at least one")
     return [_POOL[name] for name in names]

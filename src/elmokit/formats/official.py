@@ -59,13 +59,10 @@ def read_official(
         check_whole(folder)
     config = config_from_options(read_json(options), str(options))
     words = Vocab.read(read_words(vocab), str(vocab)) if vocab else None
+    if words is None and (table_of_words := token_embeddings or softmax):
+        name = "cached token embeddings" if token_embeddings else "a softmax"
+        raise FileError(f"{table_of_words}: {name} cannot be used without the words (vocab=)")
     table: dict[str, Tensor] = {}
-    for name, file_of_words in (
-        ("cached token embeddings", token_embeddings),
-        ("a softmax", softmax),
-    ):
-        if file_of_words is not None and words is None:
-            raise FileError(f"{file_of_words}: {name} cannot be used without the words (vocab=)")
     if token_embeddings is not None and words is not None:
         config, table = _read_token_table(config, token_embeddings, words)
     with open_hdf5(weights) as file:

@@ -62,71 +62,56 @@ _TITLES = (
 _BEFORE_NUMBER = "[Nn]os?|[Ff]igs?|[Vv]ols?|pp?|[Cc]h|[Ss]ec|[Aa]rt|[Mm]ar|[Aa]pr|ca"
 
 
+# Most of what most texts consist of, before anything that costs time.
+_FAST = (
+    r'[A-Za-z0-9가-힣]++(?=[ \n;)"!?]|,\s)',
+    r'[,"()\[\]]',
+    r"\.\.+|\.(?!\d)",
+    rf"[{_UNSPACED}]|[{_HIRAGANA}]++|[{_KATAKANA}]++",
+)
+_ADDRESSES = (
+    rf"(?a:(?:[A-Za-z][\w+\-]{{1,9}}://|[wW]{{3}}\.){_URL_BODY})",
+    r"(?a:(?<![\w.+\-])\w[\w.+\-]*+@(?:[\w\-]++\.)+[A-Za-z]{2,})",
+    rf"(?ai:(?<![\w.@\-])(?:[\w\-]++\.)+(?:{_DOMAIN_ENDING})(?!\w)(?:(?=/){_URL_BODY})?)",
+)
+_ONE_LETTER = rf"(?![{_HANGUL}]){_LETTER}"
+_UNIT = rf"(?:(?:{_ONE_LETTER}|Ph|Ed|Sc)\.)"
+_ABBREVIATIONS = (
+    rf"(?:{_UNIT}{{2,}}(?:{_ONE_LETTER}(?!\w))?|{_UNIT}{_ONE_LETTER}(?!\w))"
+    rf"(?:{_HYPHEN}{_WORD_CHAR}++)*",
+    rf"(?:{_TITLES})\.(?!\.)",
+    rf"(?:{_BEFORE_NUMBER})\.(?=\s?\d)",
+    # An initial: not "I.", and not the end of a sentence before a lower-case word.
+    r"[A-HJ-Z\u0410-\u042f]\.(?=\s[^\W\d_a-z])",
+)
+_CONTRACTIONS = (
+    rf"[A-Za-z]+(?=[nN]{_APOSTROPHE}[tT](?!\w))",
+    rf"[nN]{_APOSTROPHE}[tT](?!\w)",
+    rf"(?<=[^\s(\[{{]){_APOSTROPHE}{_CLITIC}",
+    # After a space, as in text that is already tokenised, 's' may also be a quoted letter.
+    rf"(?<!\S){_APOSTROPHE}{_CLITIC}(?!{_APOSTROPHE})",
+    rf"(?<!\w){_APOSTROPHE}(?:em|[Tt]is|[Tt]was|til|\d0s)(?!\w)",
+)
+
+
 @cache
 def token_pattern() -> re.Pattern[str]:
     """The compiled pattern; every match is one token, and only whitespace is left between them."""
     # Few tokens are followed by non-ASCII characters: test that before the long class of marks.
     extend = rf"(?=[^\x00-\x7f])[{marks()}{_JOINERS}]++"
     word = rf"{_WORD_CHAR}++(?:{extend}{_WORD_CHAR}*+)*"
+    in_emoji = rf"(?:[{_SKIN_TONES}]|{extend})*"
     alternatives = [
-        *_fast(),
-        *_addresses(),
-        *_abbreviations(),
-        *_contractions(),
+        *_FAST,
+        *_ADDRESSES,
+        *_ABBREVIATIONS,
+        *_CONTRACTIONS,
         r"[0-9#*]\ufe0f?\u20e3",
         rf"{_PREFIX}?{word}(?:{_INNER_PUNCTUATION}{word})*",
-        *_symbols(extend),
-    ]
-    return re.compile(rf"(?=\S)(?:{'|'.join(alternatives)})(?:{extend})?")
-
-
-def _fast() -> list[str]:
-    """Most of what most texts consist of, before anything that costs time."""
-    return [
-        r'[A-Za-z0-9가-힣]++(?=[ \n;)"!?]|,\s)',
-        r'[,"()\[\]]',
-        r"\.\.+|\.(?!\d)",
-        rf"[{_UNSPACED}]|[{_HIRAGANA}]++|[{_KATAKANA}]++",
-    ]
-
-
-def _addresses() -> list[str]:
-    return [
-        rf"(?a:(?:[A-Za-z][\w+\-]{{1,9}}://|[wW]{{3}}\.){_URL_BODY})",
-        r"(?a:(?<![\w.+\-])\w[\w.+\-]*+@(?:[\w\-]++\.)+[A-Za-z]{2,})",
-        rf"(?ai:(?<![\w.@\-])(?:[\w\-]++\.)+(?:{_DOMAIN_ENDING})(?!\w)(?:(?=/){_URL_BODY})?)",
-    ]
-
-
-def _abbreviations() -> list[str]:
-    letter = rf"(?![{_HANGUL}]){_LETTER}"
-    unit = rf"(?:(?:{letter}|Ph|Ed|Sc)\.)"
-    return [
-        rf"(?:{unit}{{2,}}(?:{letter}(?!\w))?|{unit}{letter}(?!\w))(?:{_HYPHEN}{_WORD_CHAR}++)*",
-        rf"(?:{_TITLES})\.(?!\.)",
-        rf"(?:{_BEFORE_NUMBER})\.(?=\s?\d)",
-        # An initial: not "I.", and not the end of a sentence before a lower-case word.
-        r"[A-HJ-Z\u0410-\u042f]\.(?=\s[^\W\d_a-z])",
-    ]
-
-
-def _contractions() -> list[str]:
-    return [
-        rf"[A-Za-z]+(?=[nN]{_APOSTROPHE}[tT](?!\w))",
-        rf"[nN]{_APOSTROPHE}[tT](?!\w)",
-        rf"(?<=[^\s(\[{{]){_APOSTROPHE}{_CLITIC}",
-        # After a space, as in text that is already tokenised, 's' may also be a quoted letter.
-        rf"(?<!\S){_APOSTROPHE}{_CLITIC}(?!{_APOSTROPHE})",
-        rf"(?<!\w){_APOSTROPHE}(?:em|[Tt]is|[Tt]was|til|\d0s)(?!\w)",
-    ]
-
-
-def _symbols(extend: str) -> list[str]:
-    in_emoji = rf"(?:[{_SKIN_TONES}]|{extend})*"
-    return [
         "[\U0001f1e6-\U0001f1ff]{2}",
         rf"{_PICTOGRAPH}{in_emoji}(?:(?<=\u200d){_PICTOGRAPH}{in_emoji})*",
         r"(?<!\w)(?:[:;=][\-'^]?[()DPp|/\\*]|<3)(?!\w)",
         r"[!?]++|-++|\*++|=++|~++|\++|\^++|/++|\\++|<++|>++|\$++|\u2026++",
         r"\S",
     ]
+    return re.compile(rf"(?=\S)(?:{'|'.join(alternatives)})(?:{extend})?")

@@ -302,12 +302,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def _move(path: Path, target: Path) -> None:
-    with write_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.partial")
-        partial.unlink(missing_ok=True)
-    _link(path, partial)
-    with write_errors(target):
-        os.replace(partial, target)
+    with whole_file(target) as temporary:
+        _link(path, temporary)
     if _is_part(path):
         discard(path)
