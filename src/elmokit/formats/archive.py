@@ -28,9 +28,9 @@ _RECORDS = (
 )  # fmt: skip
 
 
-def is_archive(path: Path) -> bool:
+def is_archive(name: str) -> bool:
     """Whether a file's name is that of an archive."""
-    return path.name.endswith(ARCHIVES)
+    return name.endswith(ARCHIVES)
 
 
 class _Member(NamedTuple):

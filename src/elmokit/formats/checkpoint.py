@@ -6,14 +6,15 @@ do it by a table of `Rule`s, which say which tensors of ours are made of which o
 Both ways only copy, transpose, split and negate, so a round trip is bit-equal.
 """
 
+import fnmatch
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config import ElmoConfig
@@ -21,6 +22,9 @@ from ..errors import FormatError, quoted
 from ..files.read import is_there
 from ..nn import BiLm, BiLmState, ScalarMix, Softmax
 from ..text.ids import Vocab
+
+if TYPE_CHECKING:
+    import h5py
 
 Part: TypeAlias = Literal["text", "softmax", "float16"]
 
@@ -92,15 +96,17 @@ class Format:
         """Whether a folder, in which there are the files `names`, holds a model of this format."""
 
         def has(pattern: str) -> bool:
-            if "/" in pattern:
-                return is_there(folder / pattern)
-            return any(fnmatchcase(name, pattern) for name in names)
+            return (
+                is_there(folder / pattern)
+                if "/" in pattern
+                else bool(fnmatch.filter(names, pattern))
+            )
 
         return any(map(has, self.weights)) and (self.settings is None or has(self.settings))
 
     def is_named_by(self, file: Path) -> bool:
         """Whether a file stands for the model that it belongs to."""
-        return any(fnmatchcase(file.name, pattern) for pattern in self.weights)
+        return any(fnmatch.fnmatchcase(file.name, pattern) for pattern in self.weights)
 
     def lost(self, checkpoint: Checkpoint) -> list[str]:
         """What of a model this format cannot hold, in words for people."""
@@ -165,14 +171,8 @@ def check_complete(
 Tensors = tuple[Tensor, ...]
 
 
-class ArrayLike(Protocol):
-    """An array that may still be on disk: NumPy's, h5py's."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
+Array: TypeAlias = "Tensor | NDArray[Any] | h5py.Dataset"
+"""A tensor of theirs, which may still be on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def joined(*parts: Tensor, dim: int = 0) -> Tensor:
 
 def to_ours(
     rules: Sequence[Rule],
-    source: Mapping[str, ArrayLike | Tensor],
+    source: Mapping[str, Array],
     expected: Mapping[str, Tensor],
     where: str,
 ) -> dict[str, Tensor]:
@@ -246,7 +246,7 @@ def to_theirs(rules: Sequence[Rule], tensors: Mapping[str, Tensor]) -> dict[str,
     }
 
 
-def _float_tensor(array: ArrayLike | Tensor, what: str) -> Tensor:
+def _float_tensor(array: Array, what: str) -> Tensor:
     """`array` as a float32 tensor."""
     if isinstance(array, Tensor):
         is_float = array.is_floating_point()

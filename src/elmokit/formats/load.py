@@ -3,12 +3,12 @@
 A new format is one file with a `Format`, and one line in `FORMATS`.
 """
 
+import fnmatch
 import logging
 import re
 import tempfile
 from collections.abc import Collection
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -110,7 +110,7 @@ def format_in(folder: Path) -> Format | Literal["unknown"] | None:
     names = [path.name for path in list_folder(folder)]
 
     def has_any(patterns: Collection[str]) -> bool:
-        return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+        return any(fnmatch.filter(names, pattern) for pattern in patterns)
 
     if "config.json" in names and "format_version" in read_json(folder / "config.json"):
         return ELMOKIT
@@ -176,13 +176,13 @@ def _read_folder(folder: Path) -> Checkpoint:
 def _read_file(path: Path) -> Checkpoint:
     """The model that a file is part of."""
     check_readable(path)
-    if is_archive(path):
+    if is_archive(path.name):
         return _read_archive(path)
     check_whole(path.parent)
     for format in FORMATS:
         if format.is_named_by(path):
             return format.read(path)
-    if any(fnmatchcase(path.name, format.settings or "") for format in FORMATS):
+    if any(fnmatch.fnmatchcase(path.name, format.settings or "") for format in FORMATS):
         return _read_folder(path.parent)
     raise FormatError(f"{path}: not a file of a model; expected {_expected()}")
 

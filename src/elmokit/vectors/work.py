@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import ConfigError, FormatError, quoted
 from ..files.arrays import load_arrays, save_arrays
@@ -220,20 +219,22 @@ class Blocks(Unfinished):
         texts = [entry.text for entry in entries]
         words = {"texts": texts, "tokens": [entry.tokens for entry in entries]}
         path = _block_path(self.work, self.num_lines)
-        values = np.concatenate([entry.vectors.ravel() for entry in entries])
         save_arrays(
             path,
             digest=np.frombuffer(_digest(texts), dtype=np.uint8),
             words=np.frombuffer(json.dumps(words).encode(), dtype=np.uint8),
             shapes=np.array([entry.vectors.shape for entry in entries], dtype=np.int64),
-            values=values,
+            values=np.concatenate([entry.vectors.ravel() for entry in entries]),
         )
-        self._keep(path, len(entries), values.nbytes)
+        self._keep(path, entries)
 
     def entries(self) -> Iterator[Entry]:
         """All entries that were kept, in order."""
-        rows = (row for path in self._files for row in _load(path).rows())
-        return (Entry(index, *row) for index, row in enumerate(rows))
+        first = 0
+        for path in self._files:
+            entries = _load(path, first)
+            yield from entries
+            first += len(entries)
 
     def finish(self) -> int:
         if self.output.suffix.lower() in BINARY:
@@ -244,57 +245,47 @@ class Blocks(Unfinished):
     def _skip_finished(self, lines: Iterator[str]) -> None:
         while is_there(path := _block_path(self.work, self.num_lines)):
             try:
-                block = _load(path)
+                entries = _load(path, self.num_lines)
             except FormatError as e:  # as after a power failure
                 log.warning("%s; it is computed again, and so is what follows it", e)
                 return
-            self._check_lines(lines, len(block.texts), block.digest.tobytes())
-            self._keep(path, len(block.texts), block.values.nbytes)
+            self._check_lines(lines, len(entries), _digest(entry.text for entry in entries))
+            self._keep(path, entries)
 
-    def _keep(self, path: Path, num_lines: int, num_bytes: int) -> None:
+    def _keep(self, path: Path, entries: Sequence[Entry]) -> None:
         self._files.append(path)
-        self.num_lines += num_lines
-        self._num_bytes += num_bytes
+        self.num_lines += len(entries)
+        self._num_bytes += sum(entry.vectors.nbytes for entry in entries)
 
 
 def _block_path(work: Work, first: int) -> Path:
     return work.block(f"{first:012d}")
 
 
-class _Block(NamedTuple):
-    digest: NDArray[np.uint8]
-    texts: list[str]
-    tokens: list[list[str]]
-    shapes: NDArray[np.int64]
-    values: NDArray[np.float32]
-
-    def rows(self) -> Iterator[tuple[str, list[str], NDArray[np.float32]]]:
-        """The text, the tokens and the vectors of each line."""
-        values = np.split(self.values, np.cumsum(self.shapes.prod(axis=1))[:-1])
-        vectors = (v.reshape(shape) for v, shape in zip(values, self.shapes, strict=True))
-        return zip(self.texts, self.tokens, vectors, strict=True)
-
-
-def _load(path: Path) -> _Block:
-    """A block with every byte of it checked."""
+def _load(path: Path, first: int) -> list[Entry]:
+    """The entries of a block, numbered from `first`, with every byte of it checked."""
     arrays = load_arrays(path, _KINDS)
+    shapes, values = arrays["shapes"], arrays["values"]
     try:
         words = json.loads(arrays["words"].tobytes())
         texts, tokens = words["texts"], words["tokens"]
-        block = _Block(arrays["digest"], texts, tokens, arrays["shapes"], arrays["values"])
         is_whole = (
             all(isinstance(text, str) for text in texts)
             and all(isinstance(token, str) for line in tokens for token in line)
-            and 0 < len(texts) == len(tokens) == len(block.shapes)
-            and _digest(texts) == block.digest.tobytes()
-            and block.shapes.min() >= 0
-            and int(block.shapes.prod(axis=1).sum()) == len(block.values)
+            and 0 < len(texts) == len(tokens) == len(shapes)
+            and _digest(texts) == arrays["digest"].tobytes()
+            and shapes.min() >= 0
+            and int(shapes.prod(axis=1).sum()) == len(values)
         )
     except (ValueError, TypeError, KeyError, RecursionError) as e:
         raise FormatError(f"{path} is damaged ({e!s:.80})") from e
     if not is_whole:
         raise FormatError(f"{path} is damaged (its parts do not fit together)")
-    return block
+    vectors = np.split(values, np.cumsum(shapes.prod(axis=1))[:-1])
+    return [
+        Entry(first + i, text, tokens[i], vectors[i].reshape(shapes[i]))
+        for i, text in enumerate(texts)
+    ]
 
 
 def _digest(lines: Iterable[str]) -> bytes:

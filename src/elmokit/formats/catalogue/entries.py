@@ -27,7 +27,6 @@ from ...errors import ConfigError, FileError, FormatError, quoted
 from ...files.folders import is_incomplete, locked
 from ...files.read import is_there, read_json
 from ...files.write import whole_file, write_errors, write_json
-from ..archive import is_archive
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +61,6 @@ class ModelFile:
     md5: str | None = None
     md5_url: str | None = None
     etag_sha256: str | None = None
-
-    @property
-    def is_archive(self) -> bool:
-        """Whether the file holds the model's files."""
-        return is_archive(Path(self.name))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from ...errors import ConfigError, FileError, FormatError, quoted
 from ...files.folders import check_output_folder, is_incomplete, whole_folder
 from ...files.read import check_readable, is_there, list_folder, read_json
 from ...files.write import whole_file, write_errors, write_json
-from ..archive import unpack_model
+from ..archive import is_archive, unpack_model
 from .entries import (
     SOURCE,
     ModelEntry,
@@ -224,7 +224,7 @@ def _add(entry: ModelEntry, file: ModelFile, temporary: Path) -> dict[str, objec
     urls = _addresses(entry, file, file.urls)
     path, url, sha256 = _obtain(file, urls, model_folder(entry) / file.name, what)
     try:
-        if file.is_archive:
+        if is_archive(file.name):
             unpack_model(path, temporary, disk_variable="ELMOKIT_CACHE")
         elif _is_part(path) or temporary.is_relative_to(cache_folder()):
             _link(path, temporary / file.name)
