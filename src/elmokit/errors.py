@@ -39,12 +39,7 @@ class FileError(ElmoError, OSError):
 
 
 class MissingExtra(ElmoError, ImportError):
-    """An optional dependency is not installed.
-
-    Args:
-        extra: The extra that has it.
-        package: Its name.
-    """
+    """An optional dependency, which the extra `extra` installs, is not there."""
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'elmokit[{extra}]'")

@@ -68,13 +68,8 @@ def check_output_folder(
 ) -> Path:
     """The folder as a path, if a command may write there.
 
-    Args:
-        folder: As the user named it.
-        kind: What the command writes, such as "pre-training run".
-        is_ours: Whether the same command wrote what is there.
-        can_resume: Whether the command has a --resume.
-        resume: Continue what is there.
-        force: Replace what is there.
+    `kind` is what the command writes, such as "pre-training run". `is_ours` says whether the same
+    command wrote what is there, `can_resume` whether it has a --resume.
     """
     if resume and force:
         raise ConfigError("--resume continues what is there, --force replaces it; choose one")

@@ -57,7 +57,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """A checkpoint format. `registry.FORMATS` lists all of them.
+    """A checkpoint format. `load.FORMATS` lists all of them.
 
     Patterns are those of `fnmatch`; one without a slash is a file of the model's own folder.
 
@@ -96,11 +96,9 @@ class Format:
         """Whether a folder, in which there are the files `names`, holds a model of this format."""
 
         def has(pattern: str) -> bool:
-            return (
-                is_there(folder / pattern)
-                if "/" in pattern
-                else bool(fnmatch.filter(names, pattern))
-            )
+            if "/" in pattern:
+                return is_there(folder / pattern)
+            return bool(fnmatch.filter(names, pattern))
 
         return any(map(has, self.weights)) and (self.settings is None or has(self.settings))
 

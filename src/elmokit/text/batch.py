@@ -163,12 +163,8 @@ class Lanes:
 class OrderedLanes(Lanes):
     """Lanes over sentences that are all there, in any order; they can stop and continue.
 
-    Args:
-        sentences: The sentences by number, each between its boundaries.
-        order: The numbers of the sentences to read, in the order of reading.
-        num_lanes: Sentences that are read side by side.
-        num_steps: Steps of a window.
-        backward: Whether each sentence is read from its end.
+    `order` has the numbers of the sentences to read, in the order of reading; with `backward`,
+    each sentence is read from its end.
     """
 
     def __init__(

@@ -45,9 +45,7 @@ class Tokenizer(Protocol):
 def load_tokenizer(tokenizer: str | TokenizerFunction = "regex") -> Tokenizer:
     """The tokenizer with this name, or the one that a function makes.
 
-    Raises:
-        ConfigError: There is no such tokenizer.
-        MissingExtra: It needs a package that is not installed.
+    Raises MissingExtra if it needs a package that is not installed.
     """
     if not isinstance(tokenizer, str):
         return FunctionTokenizer(tokenizer)

@@ -56,16 +56,10 @@ class _NoAnswer(_Interrupted):
 
 
 def fetch(file: ModelFile, urls: Sequence[str], parts: Path, what: str) -> tuple[Path, str]:
-    """Download a file from the first address that gives it.
+    """Download a file from the first of the `urls`, or local paths, that gives it.
 
-    Args:
-        file: What is known about it.
-        urls: Addresses, or paths on this machine, in the order to try.
-        parts: Folder for downloads under way; an interrupted one is continued from there.
-        what: What to call the file in messages.
-
-    Returns:
-        The path of the complete file in `parts`, and its address.
+    `parts` is the folder for downloads under way; an interrupted one is continued from there.
+    Returns the path of the complete file in it, and its address. `what` is its name in messages.
     """
     problems: dict[str, list[str]] = {}
     for url in urls:
