@@ -13,7 +13,7 @@ from typing import Any
 
 import elmokit.corpus.prepare as preparing
 import elmokit.embed_file as embedding
-import elmokit.model.windows as windows
+import elmokit.model.execution as windows
 from elmokit import Corpus, Elmo, PrepareConfig, download_model, load_task, prepare, train_task
 from elmokit.cli.evaluate import evaluate_cli
 from elmokit.compat.allennlp import ElmoEmbedder

@@ -12,7 +12,7 @@ from elmokit.tasks.coref.document import CorefDocument, Span
 from elmokit.tasks.coref.model import CorefConfig, CorefModel
 from elmokit.tasks.coref.task import CorefTask
 from elmokit.tasks.parts.bilm import FrozenLayers
-from elmokit.tasks.parts.words import TokenReader, word_table
+from elmokit.tasks.parts.embedding import TokenReader, word_table
 from elmokit.tasks.runs.trainer import predict
 from elmokit.tasks.task import new_model
 

@@ -19,7 +19,7 @@ from elmokit.compat import allennlp
 from elmokit.formats.load import read_checkpoint
 from elmokit.formats.save import write_checkpoint
 from elmokit.model import loading
-from elmokit.model.loading import find_device
+from elmokit.model.execution import find_device
 from elmokit.tasks.runs.load import load_task
 from elmokit.tasks.runs.train import train_task
 from elmokit.tasks.snli import SnliConfig

@@ -15,7 +15,7 @@ from elmokit.errors import (
     InputError,
     quoted,
 )
-from elmokit.model.loading import find_device
+from elmokit.model.execution import find_device
 from elmokit.pretraining.config import PretrainConfig
 from elmokit.tasks.registry import find_task
 from elmokit.text.reader import parse_marked

@@ -74,13 +74,13 @@ def test_ties_go_to_the_first_occurrence(tiny: Elmo) -> None:
 
 def test_windows_do_not_change_the_result(tiny: Elmo, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = nearest(tiny, CORPUS, QUERY, k=20)
-    monkeypatch.setattr("elmokit.model.windows.WINDOW_TOKENS", 8)
+    monkeypatch.setattr("elmokit.model.execution.WINDOW_TOKENS", 8)
     got = nearest(tiny, CORPUS, QUERY, k=20, batch_size=2)
     assert [(m.index, m.position) for m in got] == [(m.index, m.position) for m in expected]
 
 
 def test_corpus_is_read_as_a_stream(tiny: Elmo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmokit.model.windows.WINDOW_SENTENCES", 3)
+    monkeypatch.setattr("elmokit.model.execution.WINDOW_SENTENCES", 3)
     read = 0
 
     def endless() -> Iterator[str]:

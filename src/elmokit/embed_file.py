@@ -16,7 +16,7 @@ from .files.folders import output_path
 from .files.read import is_there, read_lines
 from .layers import Layers, Pooling, Vectors, poolers
 from .model import Elmo
-from .model.windows import windows
+from .model.execution import windows
 from .vectors import Entry, check_output
 from .vectors.work import open_unfinished
 

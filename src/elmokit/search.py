@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .errors import ConfigError, InputError
 from .layers import Layers, normalise
 from .model import Elmo
-from .model.windows import windows
+from .model.execution import windows
 from .text.reader import TextOrTokens, check_sentence, parse_marked
 
 

@@ -28,7 +28,7 @@ def long_text(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmokit.model.windows.WINDOW_SENTENCES", WINDOW_LINES)
+    monkeypatch.setattr("elmokit.model.execution.WINDOW_SENTENCES", WINDOW_LINES)
 
 
 def assert_same_file(a: Path, b: Path) -> None:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from elmokit.errors import ConfigError, InputError
-from elmokit.tasks.parts.crf import Crf
-from elmokit.tasks.parts.tags import bioul_transitions
+from elmokit.tasks.parts.crf import Crf, bioul_transitions
 
 NUM_TAGS = 3
 

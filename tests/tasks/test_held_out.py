@@ -10,7 +10,7 @@ from elmokit.errors import ConfigError
 from elmokit.tasks.classify import ClassifyConfig
 from elmokit.tasks.coref.model import CorefConfig
 from elmokit.tasks.ner import NerConfig
-from elmokit.tasks.parts.lines import one_side
+from elmokit.tasks.parts.lines import split_held_out
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.snli import SnliConfig
 from elmokit.tasks.srl import SrlConfig
@@ -82,8 +82,8 @@ def test_phrases_of_a_tree_that_is_held_out_are_not_learned(tmp_path: Path) -> N
 
 
 def test_all_is_on_both_sides_if_nothing_is_held_out() -> None:
-    assert one_side("abc", str, 0.0, is_training=True) == ["a", "b", "c"]
-    assert one_side("abc", str, 0.0, is_training=False) == ["a", "b", "c"]
+    assert split_held_out("abc", str, 0.0, is_training=True) == ["a", "b", "c"]
+    assert split_held_out("abc", str, 0.0, is_training=False) == ["a", "b", "c"]
 
 
 def test_a_share_is_below_one() -> None:

@@ -24,11 +24,10 @@ from task_data import WORDS, bcn_config, ner_config, write_data
 from elmokit.tasks.config import TrainerConfig
 from elmokit.tasks.ner import NerTagger
 from elmokit.tasks.parts.bilm import FrozenLayers
-from elmokit.tasks.runs.checkpoint import random_tensors, restore_random
 from elmokit.tasks.runs.load import load_task
 from elmokit.tasks.runs.seed import SeedRun
 from elmokit.tasks.runs.train import train_task
-from elmokit.tasks.runs.trainer import Row, WeightAverage
+from elmokit.tasks.runs.trainer import Row, WeightAverage, random_tensors, restore_random
 from elmokit.tasks.snli import SnliConfig
 from elmokit.tasks.srl import SrlConfig
 

@@ -12,7 +12,7 @@ from elmokit import Elmo
 from elmokit.tasks.classify import Bcn
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.parts.bilm import FrozenLayers
-from elmokit.tasks.parts.words import TokenReader, word_table
+from elmokit.tasks.parts.embedding import TokenReader, word_table
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runs.trainer import Trainer, predict
 from elmokit.tasks.task import TaskModel, new_model

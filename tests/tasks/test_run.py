@@ -13,8 +13,7 @@ from strategies import assert_refused, make_tiny
 from task_data import TRAIN, WORDS, bcn_config, ner_config, write_data
 
 from elmokit.files.arrays import load_tensors, save_tensors
-from elmokit.tasks.runs.checkpoint import read_progress
-from elmokit.tasks.runs.files import load_words
+from elmokit.tasks.runs.files import load_words, read_progress
 from elmokit.tasks.runs.load import load_task
 from elmokit.tasks.runs.train import train_task
 from elmokit.tasks.runs.trainer import Row

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmokit.errors import InputError
+from elmokit.tasks.parts.crf import bioul_transitions
 from elmokit.tasks.parts.tags import (
     bio_to_bioul,
     bioul_to_bio,
-    bioul_transitions,
     check_bio,
     iob1_to_bio,
     spans,

@@ -6,7 +6,7 @@
 The vectors of real tokens equal simple_elmo's within float32 rounding, warm-up included. Where it
 errs, this does not follow: padding is zero (there it has values in the context-free layer), an
 average is taken over the tokens of the sentence (there over the padded length), and the average of
-`layers="all"` keeps the layers apart (there they are mixed up). Arrays are float32, not float64.
+`layers="all"` keeps the layers separate (there they are mixed up). Arrays are float32, not float64.
 Not here: `get_elmo_substitutes`, which there predicts without context.
 """
 

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from ..engine.likelihood import Perplexity, SentenceScore
 from ..errors import ConfigError, InputError, quoted
 from ..files.folders import output_path
 from ..formats.catalogue.install import local_copy
-from ..formats.checkpoint import Checkpoint
+from ..formats.checkpoint import OPTIONAL, Checkpoint
 from ..formats.load import read_checkpoint, upload
 from ..formats.official import read_official
 from ..formats.save import save_folder
@@ -40,10 +40,18 @@ from ..text.ids import TokenIndexer, Vocab
 from ..text.reader import Reader, TextOrTokens, as_sentences, check_iterable, check_sentence
 from ..text.sentences import WARM_UP_SENTENCES
 from ..text.tokenize import FunctionTokenizer, Token, TokenizerFunction, words
+from .execution import (
+    CACHE_WORDS,
+    MAX_BATCH_TOKENS,
+    Device,
+    DType,
+    Execution,
+    check_batch_size,
+    find_dtype,
+    windows,
+)
 from .language_model import LanguageModel, Substitutes
-from .loading import CACHE_WORDS, Device, DType, Execution, fill, find_dtype, reading
 from .sentence import Sentence, Vectors
-from .windows import MAX_BATCH_TOKENS, check_batch_size, windows
 
 log = logging.getLogger(__name__)
 
@@ -87,13 +95,10 @@ class Elmo(nn.Module):
         self.vocab = vocab
         self.reader = Reader(config.tokenizer, config.normalization)
         self.bilm = BiLm(config).requires_grad_(requires_grad)
-        self.softmax = (
-            Softmax(config.num_softmax_words, config.lstm.projection_dim).requires_grad_(
-                requires_grad
-            )
-            if config.num_softmax_words
-            else None
-        )
+        self.softmax = None
+        if config.num_softmax_words:
+            softmax = Softmax(config.num_softmax_words, config.lstm.projection_dim)
+            self.softmax = softmax.requires_grad_(requires_grad)
         self.mixes = nn.ModuleDict()
         for name, mix in (config.mixes or {"default": MixConfig()}).items():
             self.add_mix(name, **mix.to_dict())
@@ -182,19 +187,11 @@ class Elmo(nn.Module):
         Args:
             options: The options file, or its address; likewise for the files that follow.
             weights: The HDF5 weights.
-            vocab: Words, one a line, of `softmax` or of `token_embeddings`.
+            vocab: Words, one per line, of `softmax` or of `token_embeddings`.
             softmax: HDF5 file of the softmax weights.
             token_embeddings: HDF5 file of cached token vectors, to read words by `vocab` instead
                 of by their characters.
             device: As in `from_pretrained`, like all that follow.
-            dtype: Type of the weights and of the arithmetic.
-            state: Where the LSTMs start a sentence.
-            tokenizer: For texts that are not yet tokenised; None is `regex`, with a warning.
-            normalization: Unicode form for all tokens.
-            requires_grad: Whether the biLM is to be trained, too.
-            engine: What computes.
-            precision: `float32` or `int8`.
-            cache_words: Words whose token vectors are remembered from call to call.
         """
         paths = {"vocab": vocab, "softmax": softmax, "token_embeddings": token_embeddings}
         checkpoint = read_official(
@@ -219,12 +216,16 @@ class Elmo(nn.Module):
         normalization: Normalization | Literal["as saved"] | None,
     ) -> Self:
         """The model of a checkpoint that was read from files, with the text settings asked for."""
-        function = reading(
-            checkpoint, state=state, tokenizer=tokenizer, normalization=normalization
-        )
+        changes: dict[str, Any] = {} if state is None else {"state": state}
+        if tokenizer is not None:
+            changes["tokenizer"] = tokenizer if isinstance(tokenizer, str) else None
+        if normalization != "as saved":
+            changes["normalization"] = normalization
+        checkpoint.config = replace(checkpoint.config, **changes)
         elmo = cls.from_checkpoint(checkpoint, execution)
-        if function is not None:
-            elmo.reader = Reader(function, elmo.config.normalization)
+        if tokenizer is not None and not isinstance(tokenizer, str):
+            # A configuration cannot hold a function.
+            elmo.reader = Reader(tokenizer, elmo.config.normalization)
         return elmo
 
     @classmethod
@@ -242,7 +243,15 @@ class Elmo(nn.Module):
                 precision=execution.precision,
                 cache_words=execution.cache_words,
             )
-        fill(elmo, checkpoint)
+        tensors = dict(checkpoint.tensors)
+        warm = [tensors.pop(name, None) for name in OPTIONAL]
+        if not checkpoint.config.mixes:
+            fresh = ScalarMix(elmo.num_layers).state_dict()
+            tensors |= {f"mixes.default.{name}": value for name, value in fresh.items()}
+        with torch.no_grad():
+            elmo.load_state_dict(tensors, strict=True, assign=True)
+        elmo.warm_h, elmo.warm_c = warm
+        elmo.format, elmo.notes = checkpoint.format, checkpoint.notes
         elmo.bilm.requires_grad_(execution.requires_grad)
         return execution.apply(elmo)
 
@@ -372,7 +381,7 @@ class Elmo(nn.Module):
         batch_size: int = 128,
         show_progress_bar: bool | None = None,
     ) -> Vectors | list[Vectors]:
-        """One vector a token: (T, D) a sentence, or (L, T, D) with `layers="all"`.
+        """One vector per token: (T, D) for each sentence, or (L, T, D) with `layers="all"`.
 
         The result does not depend on the batch size, the order or the other sentences: to the last
         bit with the C kernel, to rounding (about 1e-6) with torch alone.
@@ -385,7 +394,6 @@ class Elmo(nn.Module):
             batch_size: Sentences that run together, at most.
             show_progress_bar: None shows one if the log level is INFO or lower.
         """
-        check_batch_size(batch_size)
         sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
         vectors = self._embed(sentences, layers, direction, batch_size, show_progress_bar)
         return vectors[0] if isinstance(inputs, str) else vectors
@@ -419,7 +427,6 @@ class Elmo(nn.Module):
             layers: As in `embed`.
             batch_size: Sentences that run together, at most.
         """
-        check_batch_size(batch_size)
         given = as_sentences(inputs)
         spans = [self.reader.spans(item) if isinstance(item, str) else None for item in given]
         tokens = [
@@ -450,7 +457,6 @@ class Elmo(nn.Module):
 
         Some sentences are read ahead. With carried state, each `batch_size` sentences are a call.
         """
-        check_batch_size(batch_size)
         if isinstance(inputs, str):
             raise InputError("embed_stream reads many sentences; for one text use embed(text)")
         items = enumerate(check_iterable(inputs))
@@ -469,7 +475,7 @@ class Elmo(nn.Module):
         batch_size: int = 128,
         show_progress_bar: bool | None = None,
     ) -> Vectors:
-        """One vector a sentence, (n, D); (D,) for a single text.
+        """One vector per sentence, (n, D); (D,) for a single text.
 
         Args:
             inputs: As in `embed`; a sentence without tokens is an error.
@@ -479,7 +485,6 @@ class Elmo(nn.Module):
             batch_size: Sentences that run together, at most.
             show_progress_bar: None shows one if the log level is INFO or lower.
         """
-        check_batch_size(batch_size)
         pools = poolers(pooling)
         if layers == "all":
             raise ConfigError("layers='all': a sentence has one vector; choose one layer or a mix")
@@ -548,15 +553,14 @@ class Elmo(nn.Module):
         """How likely each sentence is, as sums of natural log probabilities.
 
         The forward LM predicts each word and the end of the sentence from what is before, the
-        backward LM each word and the begin from what is after. A word outside of the softmax
-        vocabulary is read by its characters and predicted as `<UNK>`. A sentence without words
-        has the score of its boundary alone.
+        backward LM each word and the start of the sentence from what is after. A word outside the
+        softmax vocabulary is read by its characters and predicted as `<UNK>`. A sentence without
+        words has the score of its boundary alone.
 
         Args:
             inputs: A text (the result is then its score alone), texts, or lists of tokens.
             batch_size: Sentences that run together, at most.
         """
-        check_batch_size(batch_size)
         sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
         scores = LanguageModel(self).scores(sentences, batch_size)
         return scores[0] if isinstance(inputs, str) else scores
@@ -568,7 +572,6 @@ class Elmo(nn.Module):
 
         Some sentences are read ahead. With carried state, each `batch_size` sentences are a call.
         """
-        check_batch_size(batch_size)
         yield from LanguageModel(self).score_stream(inputs, batch_size)
 
     def perplexity(
@@ -589,13 +592,13 @@ class Elmo(nn.Module):
     def substitutes(
         self, text: TextOrTokens, k: int = 10, *, index: int | None = None
     ) -> Substitutes:
-        """The words that fit best in the place of one word of a sentence.
+        """The words that fit best at the position of one word of a sentence.
 
         The word itself is hidden. If the two sides are independent given the word w,
         p(w | both) ∝ p(w | left) p(w | right) / p(w), the forward LM after all words before the
-        place and the backward LM before all words after it. `probability` is that, made to sum to
-        one over the vocabulary without its special words. A checkpoint does not say how frequent
-        its words are, but its vocabulary is sorted by it: p(w) is Zipf's law, 1 over the rank.
+        position and the backward LM before all words after it. `probability` is that, normalised
+        over the vocabulary without its special words. A checkpoint does not say how frequent its
+        words are, but its vocabulary is sorted by frequency: p(w) is Zipf's law, 1 over the rank.
 
         Args:
             text: A text with one word in brackets, as in "She sat on the [bank] of the river", or
@@ -662,18 +665,17 @@ class Elmo(nn.Module):
         show_bar: bool | None,
     ) -> list[Vectors]:
         """The vectors of tokenised sentences, in their order."""
+        check_batch_size(batch_size)
         states = self._states()
-        mix = self._mix(layers)
+        mix, wanted = self._mix(layers), halves(direction)
         if mix is None:
-            weights = layer_weights(layers, self.num_layers)
+            request = Request(layer_weights(layers, self.num_layers), wanted, states.carries)
         elif mix.layer_norm:
-            weights = torch.eye(self.num_layers)
+            # To normalise a layer takes both halves of it, whichever is wanted.
+            request = Request(torch.eye(self.num_layers), (0, 1), states.carries)
         else:
             weights = (mix.gamma * mix.weights()).detach().float().cpu()[None]
-        wanted = halves(direction)
-        normalised = mix is not None and mix.layer_norm
-        # To normalise a layer takes both halves of it, whichever is wanted.
-        request = Request(weights, (0, 1) if normalised else wanted, with_state=states.carries)
+            request = Request(weights, wanted, states.carries)
         results: list[Vectors] = [np.empty(0, np.float32)] * len(sentences)
         show = log.isEnabledFor(logging.INFO) if show_bar is None else show_bar
         lengths = [len(sentence) + 2 for sentence in sentences]

@@ -13,7 +13,7 @@ from ..errors import ConfigError, InputError, quoted
 from ..text.batch import batches
 from ..text.ids import BOS, EOS, UNK, Vocab
 from ..text.reader import TextOrTokens, check_iterable, check_sentence, parse_marked
-from .windows import MAX_BATCH_TOKENS, check_batch_size, windows
+from .execution import MAX_BATCH_TOKENS, check_batch_size, windows
 
 if TYPE_CHECKING:
     from .elmo import Elmo
@@ -58,6 +58,7 @@ class LanguageModel:
 
     def scores(self, sentences: list[list[str]], batch_size: int) -> list[SentenceScore]:
         """The scores of tokenised sentences, in their order."""
+        check_batch_size(batch_size)
         states = self.elmo._states()
         found: dict[int, SentenceScore] = {}
         lengths = [len(sentence) + 2 for sentence in sentences]
@@ -86,13 +87,12 @@ class LanguageModel:
         """The perplexity of a text, sentence by sentence or in streams."""
         if streams is None:
             tally = Tally()
-            check_batch_size(batch_size)
             for score in self.score_stream(inputs, batch_size):
                 tally.add(score)
             if not tally.num_tokens:
                 raise InputError("perplexity: there is no sentence to score")
             return tally.perplexity()
-        streams = _whole("streams", streams)
+        streams = _as_integer("streams", streams)
         if streams < 1:
             raise ConfigError(f"streams={streams}: expected 1 or more")
         with torch.inference_mode():
@@ -104,17 +104,19 @@ class LanguageModel:
         return tally.perplexity()
 
     def substitutes(self, text: TextOrTokens, k: int, index: int | None) -> Substitutes:
-        """The words that fit best in the place of one word of a sentence."""
-        k = _whole("k", k)
+        """The words that fit best at the position of one word of a sentence."""
+        k = _as_integer("k", k)
         if k < 1:
             raise ConfigError(f"k={k}: expected 1 or more")
-        likelihood = self.likelihood
-        tokens, position = self._hidden(text, index)
+        vocab = self.likelihood.vocab
+        tokens, position = self._locate(text, index)
         with torch.inference_mode():
-            forward, backward = likelihood.contexts(
-                tokens, position, self.elmo._states().start([0])
-            )
-        rows = torch.from_numpy(_candidates(likelihood.vocab))
+            start = self.elmo._states().start([0])
+            forward, backward = self.likelihood.contexts(tokens, position, start)
+        # Real words: no special ones, no blank lines, no earlier copy of a word.
+        special = {BOS, EOS, UNK, ""}
+        real = [i for i, w in enumerate(vocab) if w not in special and vocab.id(w) == i]
+        rows = torch.tensor(real, dtype=torch.int64)
         forward, backward = forward[rows], backward[rows]
         rarity = torch.log(rows + 1.0).to(forward)
         probability = torch.softmax(forward + backward + rarity, dim=0)
@@ -123,9 +125,9 @@ class LanguageModel:
         def substitute(rank: int) -> Substitute:
             i = order[rank]
             figures = (float(part[i]) for part in (probability, forward, backward))
-            return Substitute(likelihood.vocab[int(rows[i])], rank + 1, *figures)
+            return Substitute(vocab[int(rows[i])], rank + 1, *figures)
 
-        found = (rows[order] == likelihood.vocab.id(tokens[position])).nonzero()
+        found = (rows[order] == vocab.id(tokens[position])).nonzero()
         return Substitutes(
             [substitute(rank) for rank in range(min(k, len(order)))],
             substitute(int(found[0])) if len(found) else None,
@@ -138,13 +140,13 @@ class LanguageModel:
         items = enumerate(check_iterable(inputs))
         return (self.reader.tokens(check_sentence(item, i)) for i, item in items)
 
-    def _hidden(self, text: TextOrTokens, index: int | None) -> tuple[list[str], int]:
+    def _locate(self, text: TextOrTokens, index: int | None) -> tuple[list[str], int]:
         """The tokens of a sentence and the position of the hidden one."""
         if index is None:
             if isinstance(text, str):
                 return parse_marked(self.reader, text)
             raise InputError("substitutes: tokens need index=, the number of the hidden one")
-        tokens, index = self.reader.tokens(check_sentence(text, 0)), _whole("index", index)
+        tokens, index = self.reader.tokens(check_sentence(text, 0)), _as_integer("index", index)
         if not 0 <= index < len(tokens):
             raise InputError(
                 f"index={quoted(index)}: the sentence has the tokens 0..{len(tokens) - 1}"
@@ -170,16 +172,9 @@ def _likelihood(elmo: "Elmo") -> Likelihood:
     return Likelihood(elmo._embedder, elmo.softmax, elmo.vocab)
 
 
-def _whole(name: str, value: object) -> int:
+def _as_integer(name: str, value: object) -> int:
     """`value` as a number, or an error that says what it is instead."""
     if isinstance(value, SupportsIndex) and not isinstance(value, (bool, np.bool_)):
         with suppress(TypeError):  # arrays have the method, but not all of them are numbers
             return operator.index(value)
     raise ConfigError(f"{name}={quoted(value)}: expected a whole number")
-
-
-def _candidates(vocab: Vocab) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """The rows of real words: no special ones, no blank lines, no earlier copy of a word."""
-    special = {BOS, EOS, UNK, ""}
-    rows = [i for i, word in enumerate(vocab) if word not in special and vocab.id(word) == i]
-    return np.array(rows, dtype=np.int64)

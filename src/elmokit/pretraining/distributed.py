@@ -10,7 +10,7 @@ from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ..model.loading import find_device
+from ..model.execution import find_device
 
 
 @dataclass(frozen=True, slots=True)

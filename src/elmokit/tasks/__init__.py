@@ -13,7 +13,7 @@ from .config import WordsConfig as WordsConfig
 from .parts.bilm import FrozenLayers as FrozenLayers
 from .parts.bilm import load_bilm as load_bilm
 from .parts.embedding import TaskEmbedding as TaskEmbedding
-from .parts.words import TokenBatch as TokenBatch
+from .parts.embedding import TokenBatch as TokenBatch
 from .registry import find_task as find_task
 from .runs.load import TrainedTask as TrainedTask
 from .runs.load import load_seeds as load_seeds

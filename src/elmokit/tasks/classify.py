@@ -18,14 +18,12 @@ from ..config import within
 from ..errors import ConfigError, FormatError, InputError, quoted
 from ..nn.shapes import Bool, Float
 from ..text.reader import Reader
-from .config import WIDE, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
-from .parts.embedding import TaskEmbedding
+from .config import MAX_WIDTH, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
+from .parts.embedding import TaskEmbedding, TokenBatch
 from .parts.encoders import BiLstm, VariationalDropout
-from .parts.labels import LabelModel, LabelTask
-from .parts.lines import Lines, filled_lines, json_lines, json_object, one_side, table_rows, text_of
+from .parts.lines import Lines, filled_lines, json_lines, json_object, split_held_out, table_rows
 from .parts.metrics import require_libraries
-from .parts.words import TokenBatch
-from .task import LabelSets, Read
+from .task import LabelModel, LabelSets, LabelTask, Read
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +60,7 @@ class ClassifyConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         TaskConfig.__post_init__(self)
-        within(self, 1, WIDE, "dim", "maxout_pieces", "reduction", "min_phrase")
+        within(self, 1, MAX_WIDTH, "dim", "maxout_pieces", "reduction", "min_phrase")
         below_one(self, "dropout")
         if (self.text_column is None) != (self.label_column is None):
             raise ConfigError("text_column and label_column: expected both or neither")
@@ -80,11 +78,12 @@ def read_trees(
     path: Path | str,
     *,
     phrases: bool = False,
+    min_phrase: int = 1,
     held_out: float = 0.0,
     is_training: bool = True,
     lines: Lines | None = None,
 ) -> list[LabelledText]:
-    """The sentences of a file of sentiment trees, one a line, with the labels "0" to "4".
+    """The sentences of a file of sentiment trees, one per line, with the labels "0" to "4".
 
     Brackets, quotes and slashes come as people write them: `-LRB-` as `(`, an opening or closing
     quote as `"`, an escaped slash without its backslash.
@@ -92,19 +91,22 @@ def read_trees(
     Args:
         path: The file, plain or compressed.
         phrases: Also every distinct phrase of the trees, after the sentences: for training.
-        held_out: Share of the trees that are for development alone.
-        is_training: Whether the others are asked for.
+        min_phrase: Tokens of the shortest of these phrases.
+        held_out: Fraction of the trees that is held out for development.
+        is_training: Whether to return the other trees.
         lines: The lines of the file, if they have been read already.
     """
     lines = filled_lines(path) if lines is None else lines
     every = [_parse_tree(line, f"{path}, line {number}") for number, line in lines]
-    trees = one_side(every, lambda t: text_of(t[-1].tokens), held_out, is_training=is_training)
+    trees = split_held_out(
+        every, lambda t: " ".join(t[-1].tokens), held_out, is_training=is_training
+    )
     sentences = [tree[-1] for tree in trees]
     if not phrases:
         return sentences
     inner = dict.fromkeys(phrase for tree in trees for phrase in tree[:-1])
     known = set(sentences)
-    return sentences + [phrase for phrase in inner if phrase not in known]
+    return sentences + [p for p in inner if p not in known and len(p.tokens) >= min_phrase]
 
 
 def _parse_tree(line: str, where: str) -> list[LabelledText]:
@@ -172,7 +174,7 @@ def read_jsonl(
     label: str,
     lines: Lines | None = None,
 ) -> list[LabelledText]:
-    """The texts of a file with one JSON object a line; a label may be text or a whole number."""
+    """The texts of a file with one JSON object per line; a label may be text or a whole number."""
     rows = (
         (where, _field(record, text, (str,), where), str(_field(record, label, (str, int), where)))
         for where, record in json_lines(path, lines)
@@ -305,10 +307,20 @@ class ClassifyTask(LabelTask[ClassifyConfig, LabelledText]):
         require_libraries()
         lines = filled_lines(path)
         if lines[0][1].lstrip().startswith("("):
-            return _read_trees(path, lines, config, is_training)
+            phrases = is_training and config.phrases
+            trees = read_trees(
+                path,
+                phrases=phrases,
+                min_phrase=config.min_phrase,
+                held_out=config.held_out,
+                is_training=is_training,
+                lines=lines,
+            )
+            # Most short phrases occur many times, with the same label.
+            return list(dict.fromkeys(trees)) if phrases else trees
         texts = _read_lines(path, lines, config, reader)
-        return one_side(
-            texts, lambda t: text_of(t.tokens), config.held_out, is_training=is_training
+        return split_held_out(
+            texts, lambda t: " ".join(t.tokens), config.held_out, is_training=is_training
         )
 
     def example(self, line: str, reader: Reader, config: ClassifyConfig) -> LabelledText:
@@ -323,11 +335,9 @@ class ClassifyTask(LabelTask[ClassifyConfig, LabelledText]):
         return LabelledText(tuple(reader.tokens(text)), "")
 
     def sentences(self, example: LabelledText) -> list[Sequence[str]]:
-        """The text itself."""
         return [example.tokens]
 
     def model(self, config: ClassifyConfig, label_sets: LabelSets, embedding: TaskEmbedding) -> Bcn:
-        """A new network."""
         return Bcn(config, embedding, label_sets["labels"])
 
 
@@ -348,16 +358,3 @@ def _read_lines(
             "text_column and label_column, numbers from 0, if there is no header"
         )
     return read_tsv(path, reader.tokens, text=text, label=label, lines=lines)
-
-
-def _read_trees(
-    path: Path, lines: Lines, config: ClassifyConfig, is_training: bool
-) -> list[LabelledText]:
-    held_out = config.held_out
-    whole = read_trees(path, held_out=held_out, is_training=is_training, lines=lines)
-    if not (is_training and config.phrases):
-        return whole
-    phrases = read_trees(path, phrases=True, held_out=held_out, lines=lines)
-    long = [p for p in phrases if len(p.tokens) >= config.min_phrase]
-    # Most short phrases occur many times, with the same label.
-    return list(dict.fromkeys([*whole, *long]))

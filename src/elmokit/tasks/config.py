@@ -13,8 +13,8 @@ Place: TypeAlias = Literal["none", "input", "output", "both"]
 
 PLACES: tuple[Place, ...] = ("none", "input", "output", "both")
 LAYERS = ("mix", "top", "average", *map(str, range(10)))
-MANY = 1 << 40
-WIDE = 1 << 16
+MAX_COUNT = 1 << 40
+MAX_WIDTH = 1 << 16
 MAX_LAYERS = 100
 
 
@@ -51,6 +51,11 @@ class ElmoPlacement(Config):
         """Whether the model reads [h; ELMo]."""
         return self.place in ("output", "both")
 
+    @property
+    def mixes(self) -> list[str]:
+        """The names of the learned mixes: `input`, `output`, both or none."""
+        return ["input"] * self.at_input + ["output"] * self.at_output
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WordsConfig(Config):
@@ -73,8 +78,8 @@ class WordsConfig(Config):
 
     def __post_init__(self) -> None:
         below_one(self, "dropout")
-        within(self, 0, WIDE, "dim", "char_filters")
-        within(self, 1, WIDE, "char_dim", "char_width", "min_count")
+        within(self, 0, MAX_WIDTH, "dim", "char_filters")
+        within(self, 1, MAX_WIDTH, "char_dim", "char_width", "min_count")
         within(self, 3, 1000, "max_characters")
         if self.char_width > self.max_characters:
             raise ConfigError(f"char_width={self.char_width}: words have {self.max_characters}")
@@ -110,8 +115,8 @@ class TrainerConfig(Config):
     def __post_init__(self) -> None:
         one_of("optimizer", self.optimizer, ("adam", "adadelta"))
         below_one(self, "ema")
-        within(self, 1, MANY, "batch_size", "epochs")
-        within(self, 0, MANY, "patience", "halve_after", "seed", "cache_mb")
+        within(self, 1, MAX_COUNT, "batch_size", "epochs")
+        within(self, 0, MAX_COUNT, "patience", "halve_after", "seed", "cache_mb")
         for name in ("lr", "clip_norm", "bilm_lr", "checkpoint_minutes"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: expected a positive number")

@@ -15,15 +15,14 @@ from ..config import within
 from ..errors import FormatError
 from ..nn.shapes import Float
 from ..text.reader import Reader
-from .config import MAX_LAYERS, WIDE, ElmoPlacement, TaskConfig, below_one
+from .config import MAX_LAYERS, MAX_WIDTH, ElmoPlacement, TaskConfig, below_one
 from .parts.conll import TaggedSentence, read_tagged
-from .parts.crf import Crf
-from .parts.embedding import TaskEmbedding
+from .parts.crf import Crf, bioul_transitions
+from .parts.embedding import TaskEmbedding, TokenBatch
 from .parts.encoders import BiLstm
-from .parts.lines import one_side, text_of
+from .parts.lines import split_held_out
 from .parts.metrics import require_libraries, span_scores
-from .parts.tags import bio_to_bioul, bioul_to_bio, bioul_transitions
-from .parts.words import TokenBatch
+from .parts.tags import bio_to_bioul, bioul_to_bio
 from .task import LabelSets, Read, Scores, Task, TaskModel
 
 
@@ -38,7 +37,7 @@ class NerConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         TaskConfig.__post_init__(self)
-        within(self, 1, WIDE, "lstm_dim")
+        within(self, 1, MAX_WIDTH, "lstm_dim")
         within(self, 1, MAX_LAYERS, "lstm_layers")
         below_one(self, "dropout")
 
@@ -98,8 +97,8 @@ class NerTask(Task[NerConfig, TaggedSentence, list[str]]):
         """The sentences of a file."""
         require_libraries()
         sentences = read_tagged(path, tokenizer=reader.spans)
-        return one_side(
-            sentences, lambda s: text_of(s.tokens), config.held_out, is_training=is_training
+        return split_held_out(
+            sentences, lambda s: " ".join(s.tokens), config.held_out, is_training=is_training
         )
 
     def example(self, line: str, reader: Reader, config: NerConfig) -> TaggedSentence:
@@ -108,7 +107,6 @@ class NerTask(Task[NerConfig, TaggedSentence, list[str]]):
         return TaggedSentence(tokens, ("O",) * len(tokens))
 
     def sentences(self, example: TaggedSentence) -> list[Sequence[str]]:
-        """The sentence itself."""
         return [example.tokens]
 
     def label_sets(self, examples: Sequence[TaggedSentence]) -> LabelSets:
@@ -121,7 +119,6 @@ class NerTask(Task[NerConfig, TaggedSentence, list[str]]):
     def model(
         self, config: NerConfig, label_sets: LabelSets, embedding: TaskEmbedding
     ) -> NerTagger:
-        """A new tagger."""
         return NerTagger(config, embedding, label_sets["types"])
 
     def score(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> Scores:
@@ -129,10 +126,9 @@ class NerTask(Task[NerConfig, TaggedSentence, list[str]]):
         return dict(span_scores([list(e.tags) for e in examples], list(predictions)))
 
     def as_json(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Tokens and tags."""
         return {"tokens": list(example.tokens), "tags": prediction}
 
     def as_text(self, example: TaggedSentence, prediction: list[str]) -> str:
-        """A token and its tag a line, as in CoNLL's files; an empty line ends the sentence."""
+        """A token and its tag per line, as in CoNLL's files; an empty line ends the sentence."""
         pairs = zip(example.tokens, prediction, strict=True)
         return "".join(f"{token}\t{tag}\n" for token, tag in pairs)

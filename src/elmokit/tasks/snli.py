@@ -19,14 +19,12 @@ from ..errors import FormatError, InputError
 from ..files.read import json_field
 from ..nn.shapes import Bool, Float
 from ..text.reader import Reader
-from .config import WIDE, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
-from .parts.embedding import TaskEmbedding
+from .config import MAX_WIDTH, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
+from .parts.embedding import TaskEmbedding, TokenBatch
 from .parts.encoders import BiLstm, VariationalDropout
-from .parts.labels import LabelModel, LabelTask
-from .parts.lines import Lines, filled_lines, json_lines, json_object, one_side, table_rows, text_of
+from .parts.lines import Lines, filled_lines, json_lines, json_object, split_held_out, table_rows
 from .parts.metrics import require_libraries
-from .parts.words import TokenBatch
-from .task import LabelSets, Read
+from .task import LabelModel, LabelSets, LabelTask, Read
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +57,7 @@ class SnliConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         TaskConfig.__post_init__(self)
-        within(self, 1, WIDE, "dim")
+        within(self, 1, MAX_WIDTH, "dim")
         below_one(self, "dropout", "attention_dropout")
 
 
@@ -210,12 +208,12 @@ class SnliTask(LabelTask[SnliConfig, SentencePair]):
         """The pairs of a file that have a gold label."""
         require_libraries()
         pairs = read_inference(path, reader.tokens)
-        return one_side(
-            pairs, lambda p: text_of(p.premise), config.held_out, is_training=is_training
+        return split_held_out(
+            pairs, lambda p: " ".join(p.premise), config.held_out, is_training=is_training
         )
 
     def example(self, line: str, reader: Reader, config: SnliConfig) -> SentencePair:
-        """The premise and the hypothesis of a line, parted by a tab, or of a JSON object."""
+        """The premise and the hypothesis of a line, separated by a tab, or of a JSON object."""
         if not line.strip():
             return SentencePair((), ())
         sides = [tuple(reader.tokens(text)) for text in _texts(json_object(line), line)]
@@ -228,11 +226,9 @@ class SnliTask(LabelTask[SnliConfig, SentencePair]):
         return SentencePair(premise, hypothesis)
 
     def sentences(self, example: SentencePair) -> list[Sequence[str]]:
-        """Both."""
         return [example.premise, example.hypothesis]
 
     def model(self, config: SnliConfig, label_sets: LabelSets, embedding: TaskEmbedding) -> Esim:
-        """A new model."""
         return Esim(config, embedding, label_sets["labels"])
 
 

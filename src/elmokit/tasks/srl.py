@@ -11,7 +11,7 @@ SRL). Arguments are counted as by srl-eval.pl, the CoNLL-2005 scorer:
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -23,24 +23,24 @@ from torch import Tensor, nn
 from ..config import within
 from ..errors import FormatError, InputError
 from ..files.read import json_field
-from ..nn.shapes import Bool, Float, Int
+from ..nn.shapes import Float, Int
 from ..text.reader import Reader, parse_marked, split_marked
 from .config import (
-    MANY,
+    MAX_COUNT,
     MAX_LAYERS,
-    WIDE,
+    MAX_WIDTH,
     ElmoPlacement,
     TaskConfig,
     TrainerConfig,
     WordsConfig,
     below_one,
 )
-from .parts.embedding import TaskEmbedding
+from .parts.crf import decode_bio
+from .parts.embedding import TaskEmbedding, TokenBatch
 from .parts.encoders import AlternatingLstm
-from .parts.lines import json_lines, one_side, text_of
-from .parts.metrics import precision_recall_f1
+from .parts.lines import json_lines, split_held_out
+from .parts.metrics import check_lengths, precision_recall_f1
 from .parts.tags import bio_fault, spans
-from .parts.words import TokenBatch
 from .task import LabelSets, Read, Scores, Task, TaskModel
 
 NOT_COUNTED = "V"
@@ -72,9 +72,9 @@ class SrlConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         TaskConfig.__post_init__(self)
-        within(self, 1, WIDE, "predicate_dim", "lstm_dim")
+        within(self, 1, MAX_WIDTH, "predicate_dim", "lstm_dim")
         within(self, 1, MAX_LAYERS, "lstm_layers")
-        within(self, 0, MANY, "max_frames")
+        within(self, 0, MAX_COUNT, "max_frames")
         below_one(self, "dropout")
 
 
@@ -88,7 +88,7 @@ class Frame:
 
 
 def read_frames(path: Path | str) -> list[Frame]:
-    """The frames of a file of sentences, one JSON object a line.
+    """The frames of a file of sentences, one JSON object per line.
 
     An object has `words` and `frames`; each frame has `pred`, the position of the predicate from 0,
     and `tags`, one BIO tag per word. Sentences without frames give none.
@@ -97,7 +97,8 @@ def read_frames(path: Path | str) -> list[Frame]:
     for where, record in json_lines(path):
         tokens = _texts(json_field(record, "words", list, where=where), "words", where)
         if not all(token.strip() for token in tokens):
-            raise FormatError(f"{where}: word {_first_blank(tokens)} is empty")
+            blank = next(i for i, token in enumerate(tokens) if not token.strip())
+            raise FormatError(f"{where}: word {blank} is empty")
         for i, frame in enumerate(json_field(record, "frames", list, where=where)):
             frames.append(_frame(frame, tokens, f"{where}, frame {i}"))
     if not frames:
@@ -124,10 +125,6 @@ def _texts(values: list[Any], name: str, where: str) -> tuple[str, ...]:
         if not isinstance(value, str):
             raise FormatError(f"{where}: {name} has {value!r:.40}; expected text")
     return tuple(values)
-
-
-def _first_blank(tokens: tuple[str, ...]) -> int:
-    return next(i for i, token in enumerate(tokens) if not token.strip())
 
 
 class SrlTagger(TaskModel[Frame, list[str]]):
@@ -191,44 +188,6 @@ def bio_tags(labels: Sequence[str]) -> list[str]:
     return ["O", *(f"B-{label}" for label in labels), *(f"I-{label}" for label in labels)]
 
 
-@torch.no_grad()
-def decode_bio(logits: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
-    """The tags with the largest sum of scores in which every I-X continues a B-X or I-X.
-
-    This is Viterbi's algorithm for transitions that are allowed or not. O and B- may follow
-    anything, so that they share one best predecessor, and I-X has two: a step takes K operations
-    in place of K².
-
-    Returns:
-        The ids of the tags of each sentence, without its padding.
-    """
-    num_labels = (logits.shape[2] - 1) // 2
-    begin, inside = slice(1, 1 + num_labels), slice(1 + num_labels, None)
-    begins = torch.arange(1, 1 + num_labels, device=logits.device)
-    itself = torch.arange(logits.shape[2], device=logits.device)
-    logits = logits.float()
-    best = logits[:, 0].clone()
-    best[:, inside] = -torch.inf
-    steps = []
-    for t in range(1, logits.shape[1]):
-        top, of_top = best.max(dim=1, keepdim=True)
-        is_begun = best[:, begin] >= best[:, inside]
-        before_inside = torch.where(is_begun, begins, begins + num_labels)
-        score = torch.cat(
-            [top.expand(-1, 1 + num_labels), torch.maximum(best[:, begin], best[:, inside])], dim=1
-        )
-        previous = torch.cat([of_top.expand(-1, 1 + num_labels), before_inside], dim=1)
-        real = mask[:, t, None]
-        # In the padding every tag comes from itself, and the scores stay.
-        best = torch.where(real, score + logits[:, t], best)
-        steps.append(torch.where(real, previous, itself))
-    path = [best.argmax(dim=1)]
-    for step in reversed(steps):
-        path.append(step.gather(1, path[-1][:, None])[:, 0])
-    rows = torch.stack(path[::-1], dim=1).tolist()
-    return [row[:length] for row, length in zip(rows, mask.sum(dim=1).tolist(), strict=True)]
-
-
 class Argument(NamedTuple):
     """A label and its pieces, each from its first token to the one after its last."""
 
@@ -263,39 +222,30 @@ def argument_scores(
 
     Returns:
         `precision`, `recall`, `f1` and `support` (arguments in `gold`) of all frames together,
-        `perfect`, the share of frames without a mistake, and under `labels` the scores of each
+        `perfect`, the fraction of frames without a mistake, and under `labels` the scores of each
         label.
     """
-    if len(gold) != len(predicted):
-        raise InputError(f"{len(gold)} frames are to be found, {len(predicted)} are predicted")
-    if not gold:
-        raise InputError("there are no frames to score")
-    right, said, there = Counter[str](), Counter[str](), Counter[str]()
+    check_lengths(gold, predicted, "frames")
+    num_right, num_predicted, num_gold = Counter[str](), Counter[str](), Counter[str]()
     num_perfect = 0
     for expected, found in zip(gold, predicted, strict=True):
         if len(expected) != len(found):
             raise InputError(f"{len(found)} tags are predicted of {len(expected)}")
-        a, b = _counted(expected), _counted(found)
+        a, b = (
+            {arg for arg in arguments(t) if arg.label != NOT_COUNTED} for t in (expected, found)
+        )
         num_perfect += a == b
-        right.update(_labels(a & b))
-        said.update(_labels(b))
-        there.update(_labels(a))
-    labels = sorted({*said, *there})
+        for counts, counted in ((num_right, a & b), (num_predicted, b), (num_gold, a)):
+            counts.update(argument.label for argument in counted)
+    labels = sorted({*num_predicted, *num_gold})
     return {
-        **precision_recall_f1(right.total(), said.total(), there.total()),
+        **precision_recall_f1(num_right.total(), num_predicted.total(), num_gold.total()),
         "perfect": num_perfect / len(gold),
         "labels": {
-            label: precision_recall_f1(right[label], said[label], there[label]) for label in labels
+            label: precision_recall_f1(num_right[label], num_predicted[label], num_gold[label])
+            for label in labels
         },
     }
-
-
-def _counted(tags: Sequence[str]) -> set[Argument]:
-    return {argument for argument in arguments(tags) if argument.label != NOT_COUNTED}
-
-
-def _labels(found: Iterable[Argument]) -> list[str]:
-    return [argument.label for argument in found]
 
 
 class SrlTask(Task[SrlConfig, Frame, list[str]]):
@@ -309,9 +259,9 @@ class SrlTask(Task[SrlConfig, Frame, list[str]]):
         self, path: Path, config: SrlConfig, reader: Reader, *, is_training: bool
     ) -> list[Frame]:
         """The frames of a file, or so many of them for training."""
-        frames = one_side(
+        frames = split_held_out(
             read_frames(path),
-            lambda frame: text_of(frame.tokens),
+            lambda frame: " ".join(frame.tokens),
             config.held_out,
             is_training=is_training,
         )
@@ -332,7 +282,6 @@ class SrlTask(Task[SrlConfig, Frame, list[str]]):
         return Frame(tuple(tokens), predicate, ("O",) * len(tokens))
 
     def sentences(self, example: Frame) -> list[Sequence[str]]:
-        """The sentence itself."""
         return [example.tokens]
 
     def label_sets(self, examples: Sequence[Frame]) -> LabelSets:
@@ -345,7 +294,6 @@ class SrlTask(Task[SrlConfig, Frame, list[str]]):
     def model(
         self, config: SrlConfig, label_sets: LabelSets, embedding: TaskEmbedding
     ) -> SrlTagger:
-        """A new tagger."""
         return SrlTagger(config, embedding, label_sets["labels"])
 
     def score(self, examples: Sequence[Frame], predictions: Sequence[list[str]]) -> Scores:

@@ -11,7 +11,7 @@ from task_data import assert_gradients_reach_the_mixes
 from elmokit import Elmo
 from elmokit.tasks.config import ElmoPlacement, TrainerConfig, WordsConfig
 from elmokit.tasks.parts.bilm import FrozenLayers
-from elmokit.tasks.parts.words import TokenReader, word_table
+from elmokit.tasks.parts.embedding import TokenReader, word_table
 from elmokit.tasks.runs.load import load_task
 from elmokit.tasks.runs.train import train_task
 from elmokit.tasks.runs.trainer import Trainer, predict

@@ -10,8 +10,7 @@ import pytest
 from squad_data import squad_json, write_squad
 from strategies import assert_refused
 
-from elmokit.tasks.squad.model import SquadConfig
-from elmokit.tasks.squad.passage import Question, Span
+from elmokit.tasks.squad.model import Question, Span, SquadConfig
 from elmokit.tasks.squad.task import read_squad
 from elmokit.text.reader import Reader
 

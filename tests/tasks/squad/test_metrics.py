@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmokit.tasks.squad.passage import Rules
+from elmokit.tasks.squad.model import Rules
 from elmokit.tasks.squad.task import answer_scores, exact_match, f1, normalised
 
 

@@ -13,12 +13,11 @@ from torch import Tensor
 
 from elmokit import Elmo
 from elmokit.tasks.parts.bilm import FrozenLayers
-from elmokit.tasks.parts.words import TokenReader, word_table
+from elmokit.tasks.parts.embedding import TokenReader, word_table
 from elmokit.tasks.runs.load import load_task
 from elmokit.tasks.runs.train import train_task
 from elmokit.tasks.runs.trainer import Row, Trainer, predict
-from elmokit.tasks.squad.model import BiDaf, SquadConfig
-from elmokit.tasks.squad.passage import Passage, Question
+from elmokit.tasks.squad.model import BiDaf, Passage, Question, SquadConfig
 from elmokit.tasks.squad.task import SquadTask
 from elmokit.tasks.task import new_model
 from elmokit.text.reader import Reader
@@ -135,7 +134,7 @@ def test_an_answer_is_found_anywhere_in_a_long_text(
         return None
 
     monkeypatch.setattr(BiDaf, "__call__", lambda self, *batches: score(*batches))
-    monkeypatch.setattr("elmokit.tasks.squad.model.AT_ONCE", 40)
+    monkeypatch.setattr("elmokit.tasks.squad.model.MAX_WINDOW_TOKENS", 40)
     examples = []
     for place in range(60):
         words = [f"w{i}" for i in range(60)]

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from elmokit.tasks.squad.passage import Passage, Span, spans_inside, window_around, windows
+from elmokit.tasks.squad.model import Passage, Span, spans_inside, window_around, windows
 from elmokit.text.reader import Reader
 
 TEXT = st.text(

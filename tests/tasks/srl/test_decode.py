@@ -5,8 +5,9 @@ from itertools import product
 import pytest
 import torch
 
+from elmokit.tasks.parts.crf import decode_bio
 from elmokit.tasks.parts.tags import bio_fault
-from elmokit.tasks.srl import bio_tags, decode_bio
+from elmokit.tasks.srl import bio_tags
 
 
 def test_order_of_tags() -> None:

@@ -43,7 +43,7 @@ class ElmoBiLm(nn.Module):
     """A biLM that reads character ids and carries its LSTM state from call to call.
 
     Parameters and state dicts have AllenNLP's names, so a model that was trained with AllenNLP
-    can be loaded. `named_parameters()` alone shows the two matrices of a highway layer apart.
+    can be loaded. `named_parameters()` alone shows the two matrices of a highway layer separately.
 
     Args:
         options_file: The `options.json`.
@@ -91,34 +91,22 @@ class ElmoBiLm(nn.Module):
         gradient = _wants_gradient(bilm)
         # The carried state outlives the call, also one that is made under inference_mode.
         with torch.inference_mode(False), torch.set_grad_enabled(gradient):
-            run = self._run_with_gradients if gradient else self._run
-            layers, mask, after = run(batch)
-            self._elmo_lstm.finish(after)
+            embedder, lstm = self._embedder, self._elmo_lstm
+            if gradient:
+                ids = embedder.ids(batch.words)
+                state = lstm.start(len(batch.mask), like=lstm.forward_lm.layers[0].bias)
+                vectors, after = embedder.engine.run_with_gradients(
+                    ids, batch.index, batch.lengths, state
+                )
+            else:
+                x = embedder.token_vectors(batch.words)
+                state = lstm.start(len(batch.mask), like=x)
+                request = Request(torch.eye(self.num_layers), with_state=True, boundaries=True)
+                vectors, after = embedder.engine.run(x, batch.index, batch.lengths, request, state)
+            mask = torch.from_numpy(batch.mask).to(vectors.device)
+            layers = padded(vectors, mask)
+            lstm.finish(after)
         return {"activations": list(layers), "mask": mask}
-
-    def _run_with_gradients(self, batch: CharacterBatch) -> tuple[Tensor, Tensor, BiLmState]:
-        ids = self._embedder.ids(batch.words)
-        state = self._elmo_lstm.start(len(batch.mask), like=self._parameter())
-        engine = self._embedder.engine
-        vectors, after = engine.run_with_gradients(ids, batch.index, batch.lengths, state)
-        return self._padded(vectors, batch, after)
-
-    def _run(self, batch: CharacterBatch) -> tuple[Tensor, Tensor, BiLmState]:
-        x = self._embedder.token_vectors(batch.words)
-        request = Request(torch.eye(self.num_layers), with_state=True, boundaries=True)
-        state = self._elmo_lstm.start(len(batch.mask), like=x)
-        engine = self._embedder.engine
-        vectors, after = engine.run(x, batch.index, batch.lengths, request, state)
-        return self._padded(vectors, batch, after)
-
-    def _padded(
-        self, vectors: Tensor, batch: CharacterBatch, after: BiLmState
-    ) -> tuple[Tensor, Tensor, BiLmState]:
-        mask = torch.from_numpy(batch.mask).to(vectors.device)
-        return padded(vectors, mask), mask, after
-
-    def _parameter(self) -> Tensor:
-        return self._elmo_lstm.forward_lm.layers[0].bias.detach()
 
     def _bilm(self) -> BiLm:
         """Both halves as the model that computes."""

@@ -70,14 +70,14 @@ def read_documents(path: Path | str) -> list[CorefDocument]:
 
 
 def _read_file(path: Path) -> Iterator[CorefDocument]:
-    document: _Open | None = None
+    document: _DocumentReader | None = None
     found = False
     for number, line in enumerate(read_lines(path), start=1):
         where = f"{path}, line {number}"
         if line.startswith("#begin"):
             if document is not None:
                 raise FormatError(f"{where}: the document before it has no #end document")
-            document = _Open(where, _name(line, where))
+            document = _DocumentReader(where, _name(line, where))
         elif line.startswith("#end"):
             if document is None:
                 raise FormatError(f"{where}: no document begins before this end")
@@ -103,7 +103,7 @@ def _name(line: str, where: str) -> str:
 
 
 @dataclass(slots=True)
-class _Open:
+class _DocumentReader:
     """A document while its rows are read."""
 
     where: str

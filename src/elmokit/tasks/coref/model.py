@@ -11,9 +11,9 @@ from ...config import within
 from ...errors import ConfigError
 from ...nn.shapes import Float, Int
 from ..config import (
-    MANY,
+    MAX_COUNT,
     MAX_LAYERS,
-    WIDE,
+    MAX_WIDTH,
     ElmoPlacement,
     TaskConfig,
     TrainerConfig,
@@ -81,9 +81,9 @@ class CorefConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         TaskConfig.__post_init__(self)
-        within(self, 1, WIDE, "lstm_dim", "ffnn_dim", "feature_dim", "max_width")
+        within(self, 1, MAX_WIDTH, "lstm_dim", "ffnn_dim", "feature_dim", "max_width")
         within(self, 1, MAX_LAYERS, "lstm_layers", "ffnn_layers")
-        within(self, 1, MANY, "max_antecedents", "max_train_tokens")
+        within(self, 1, MAX_COUNT, "max_antecedents", "max_train_tokens")
         below_one(self, "lstm_dropout", "dropout")
         if not self.spans_per_token > 0:
             raise ConfigError(f"spans_per_token={self.spans_per_token}: expected more than 0")
@@ -96,15 +96,9 @@ class CorefConfig(TaskConfig):
 class Ffnn(nn.Module):
     """Hidden layers of ReLU units with dropout, and one linear unit on top.
 
-    What it reads is a concatenation. Where many inputs share their parts, as spans share their
-    ends, the first layer is cheaper part by part: W [a; b] = W_a a + W_b b. `parts` gives these
-    matrices, `finish` goes on from their sum.
-
-    Args:
-        input_dims: Widths of the concatenated parts.
-        dim: Units of each hidden layer.
-        num_layers: Hidden layers, 1 or more.
-        dropout: Of the hidden layers, while training.
+    It reads a concatenation of parts of the widths `input_dims`. Where many inputs share their
+    parts, as spans share their ends, the first layer is cheaper part by part: W [a; b] = W_a a +
+    W_b b. `parts` gives these matrices, and `finish` continues from their sum.
     """
 
     def __init__(
@@ -138,11 +132,6 @@ class Mentions(nn.Module):
     """g_i = [x*_start; x*_end; x̂_i; φ(i)] and s_m(i) of the spans of a document.
 
     x* are the states of the biLSTM, x̂ the input vectors weighted by head attention, φ the width.
-
-    Args:
-        config: The sizes.
-        input_dim: Width of the input vectors x.
-        state_dim: Width of the states x*.
     """
 
     def __init__(self, config: CorefConfig, input_dim: int, state_dim: int) -> None:
@@ -194,12 +183,7 @@ class ScoredSpans:
 
 
 class Antecedents(nn.Module):
-    """s_a(i, j) = FFNN([g_i; g_j; g_i ∘ g_j; φ(i, j)]), φ being the distance in kept spans.
-
-    Args:
-        config: The sizes.
-        span_dim: Width of g.
-    """
+    """s_a(i, j) = FFNN([g_i; g_j; g_i ∘ g_j; φ(i, j)]), φ being the distance in kept spans."""
 
     def __init__(self, config: CorefConfig, span_dim: int) -> None:
         super().__init__()

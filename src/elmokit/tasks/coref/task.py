@@ -18,7 +18,7 @@ from ...errors import FormatError, InputError, MissingExtra
 from ...text.reader import Reader
 from ...text.sentences import split_sentences
 from ..parts.embedding import TaskEmbedding
-from ..parts.lines import one_side
+from ..parts.lines import split_held_out
 from ..task import LabelSets, Scores, Task
 from .document import Cluster, CorefDocument, bracketed, read_documents
 from .model import CorefConfig, CorefModel
@@ -38,10 +38,12 @@ class CorefTask(Task[CorefConfig, CorefDocument, list[Cluster]]):
     def read(
         self, path: Path, config: CorefConfig, reader: Reader, *, is_training: bool
     ) -> list[CorefDocument]:
-        """The documents, without singletons unless they are wanted."""
+        """The documents, without singletons unless `config` keeps them."""
         require_libraries()
         every = read_documents(path)
-        documents = one_side(every, lambda d: d.name, config.held_out, is_training=is_training)
+        documents = split_held_out(
+            every, lambda d: d.name, config.held_out, is_training=is_training
+        )
         if config.singletons:
             return documents
         return [document.without_singletons() for document in documents]
@@ -53,7 +55,6 @@ class CorefTask(Task[CorefConfig, CorefDocument, list[Cluster]]):
         return CorefDocument("", tuple(s for s in sentences if s) or ((),))
 
     def sentences(self, example: CorefDocument) -> list[Sequence[str]]:
-        """The sentences of the document."""
         return list(example.sentences)
 
     def label_sets(self, examples: Sequence[CorefDocument]) -> LabelSets:
@@ -65,7 +66,6 @@ class CorefTask(Task[CorefConfig, CorefDocument, list[Cluster]]):
     def model(
         self, config: CorefConfig, label_sets: LabelSets, embedding: TaskEmbedding
     ) -> CorefModel:
-        """A new model."""
         return CorefModel(config, embedding)
 
     def score(
@@ -84,7 +84,7 @@ class CorefTask(Task[CorefConfig, CorefDocument, list[Cluster]]):
         return {"tokens": tokens, "clusters": clusters}
 
     def as_text(self, example: CorefDocument, prediction: list[Cluster]) -> str:
-        """A sentence a line, mentions in brackets with the numbers of their clusters."""
+        """One sentence per line, mentions in brackets with the numbers of their clusters."""
         return "".join(f"{line}\n" for line in bracketed(example.sentences, prediction))
 
 
@@ -126,7 +126,7 @@ def muc(key: Clusters, response: Clusters) -> Tally:
 
 
 def b_cubed(key: Clusters, response: Clusters) -> Tally:
-    """For each mention of the key, the share of its cluster that the response puts with it."""
+    """For each mention of the key, the fraction of its cluster that the response puts with it."""
     cluster_of = _cluster_of(response)
     right, total = 0.0, 0
     for cluster in key:
@@ -172,12 +172,12 @@ def _both_ways(
     totals = np.zeros(4)
     for key, response in pairs:
         totals += (*metric(key, response), *metric(response, key))
-    recall, precision = _share(totals[0], totals[1]), _share(totals[2], totals[3])
-    f1 = _share(2 * precision * recall, precision + recall)
+    recall, precision = _ratio(totals[0], totals[1]), _ratio(totals[2], totals[3])
+    f1 = _ratio(2 * precision * recall, precision + recall)
     return {"precision": precision, "recall": recall, "f1": f1}
 
 
-def _share(right: float, total: float) -> float:
+def _ratio(right: float, total: float) -> float:
     return float(right / total) if total else 0.0
 
 

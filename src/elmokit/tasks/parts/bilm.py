@@ -8,7 +8,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -25,19 +25,20 @@ from ..config import ElmoPlacement
 
 Tokens: TypeAlias = Sequence[str]
 Half: TypeAlias = NDArray[np.float16]
-AT_ONCE = 1 << 15
+MAX_COMPUTED_TOKENS = 1 << 15
 """Tokens whose layers are in memory while the rest goes to disk."""
 
 
 def load_bilm(
-    source: str | Path, *, tokenizer: str | None = None, device: str | None = None
+    source: str | Path | Elmo, *, tokenizer: str | None = None, device: str | None = None
 ) -> Elmo:
-    """The model at `source`, frozen."""
-    return check_bilm(Elmo.from_pretrained(source, tokenizer=tokenizer, device=device), tokenizer)
+    """The model at `source`, frozen, or a loaded model itself.
 
-
-def check_bilm(elmo: Elmo, tokenizer: str | None = None) -> Elmo:
-    """The model itself; an error for one that a task run cannot use, or not write down."""
+    It is an error if a task run cannot use the model, or not record it.
+    """
+    elmo = source
+    if not isinstance(elmo, Elmo):
+        elmo = Elmo.from_pretrained(elmo, tokenizer=tokenizer, device=device)
     if elmo.config.state == "carry":
         raise ConfigError(
             f"{elmo.source or 'the biLM'} carries its state from sentence to sentence, so that a "
@@ -57,8 +58,8 @@ def check_layers(layers: "FrozenLayers", elmo: ElmoPlacement, model: object = No
         raise ConfigError("layers: a biLM that is trained, too, has none in advance")
     if model is not None and model is not layers.elmo:
         raise ConfigError("model and layers: expected the Elmo that computes the layers, or None")
-    if chosen_layers(elmo.layers, layers.elmo.num_layers) != layers.wanted:
-        raise ConfigError(f"layers: made for {layers.wanted!r}, not for elmo.layers={elmo.layers}")
+    if chosen_layers(elmo.layers, layers.elmo.num_layers) != layers.chosen:
+        raise ConfigError(f"layers: made for {layers.chosen!r}, not for elmo.layers={elmo.layers}")
 
 
 def bilm_reader(elmo: Elmo | None, tokenizer: str | None) -> Reader:
@@ -79,34 +80,34 @@ def fingerprint(elmo: Elmo) -> str:
     return digest.hexdigest()
 
 
-class LayerSource(Protocol):
-    """Where a task model gets the layers of the biLM from."""
+class LayerSource:
+    """Where a task model gets the layers of the biLM from.
 
-    dim: int
-    num_layers: int
+    Args:
+        elmo: The biLM.
+        layers: `mix` gives all layers; `top`, `average` or a number only that one.
+    """
+
+    def __init__(self, elmo: Elmo, layers: str = "mix") -> None:
+        self.elmo = elmo
+        self.chosen = chosen_layers(layers, elmo.num_layers)
+        self.num_layers = elmo.num_layers if self.chosen == "all" else 1
+        self.dim = elmo.dim
 
     def prepare(self, sentences: Iterable[Tokens]) -> None:
-        """Compute what can be computed in advance."""
-        ...
+        """Compute what can be computed in advance; by default nothing."""
 
     def layers(self, sentences: Sequence[Tokens]) -> Tensor:
         """The layers of a batch, (L, B, T, D), zero where the shorter sentences end."""
-        ...
+        raise NotImplementedError
 
 
-class _Rows(NamedTuple):
-    """Where the layers of a sentence are: rows of a block."""
-
-    block: int
-    start: int
-
-
-class FrozenLayers:
+class FrozenLayers(LayerSource):
     """The layers of a frozen biLM, each sentence computed once. Several runs can share them.
 
     Args:
-        elmo: The model; its weights must not change any more.
-        layers: `mix` keeps all layers; `top`, `average` or a number only that one.
+        elmo: The biLM; its weights must not change any more.
+        layers: As for `LayerSource`.
         max_bytes: Memory for layers; what does not fit goes to disk.
         folder: Where the file for the rest goes; by default the system's temporary folder.
         is_cached: False computes the layers anew each time, rounded alike.
@@ -121,20 +122,17 @@ class FrozenLayers:
         folder: Path | None = None,
         is_cached: bool = True,
     ) -> None:
-        self.elmo = elmo
-        self.wanted = chosen_layers(layers, elmo.num_layers)
-        self.num_layers = elmo.num_layers if self.wanted == "all" else 1
-        self.dim = elmo.dim
+        super().__init__(elmo, layers)
         self.is_cached = is_cached
         self.max_bytes, self.folder = max_bytes, folder
         self._blocks: list[Half] = []
-        self._rows_of: dict[tuple[str, ...], _Rows] = {}
+        self._layers_of: dict[tuple[str, ...], Half] = {}  # views of the blocks
         self._used = 0
 
     @property
     def num_sentences(self) -> int:
         """Distinct sentences whose layers are kept."""
-        return len(self._rows_of)
+        return len(self._layers_of)
 
     @property
     def is_on_disk(self) -> bool:
@@ -142,43 +140,40 @@ class FrozenLayers:
         return any(isinstance(block, np.memmap) for block in self._blocks)
 
     def prepare(self, sentences: Iterable[Tokens]) -> None:
-        """Compute the layers of all sentences that are not there yet."""
+        """Compute the layers of all sentences that are not there yet, if they are kept."""
         if not self.is_cached:
             return
         distinct = dict.fromkeys(map(tuple, sentences))
-        missing = [s for s in distinct if s not in self._rows_of]
+        missing = [s for s in distinct if s not in self._layers_of]
         if not missing:
             return
-        block = self._new_block(sum(map(len, missing)))
+        self._blocks.append(self._new_block(sum(map(len, missing))))
+        block = np.asarray(self._blocks[-1])  # slices of a memmap are large objects
         start = 0
         for sentence, vectors in zip(missing, self._computed(missing), strict=True):
-            block[start : start + len(sentence)] = vectors
-            self._rows_of[sentence] = _Rows(len(self._blocks), start)
+            self._layers_of[sentence] = block[start : start + len(sentence)]
+            self._layers_of[sentence][:] = vectors
             start += len(sentence)
-        self._blocks.append(block)
 
     def layers(self, sentences: Sequence[Tokens]) -> Tensor:
         """The layers of a batch, (L, B, T, D), zero where the shorter sentences end."""
         keys = list(map(tuple, sentences))
         self.prepare(keys)
         distinct = list(dict.fromkeys(keys))
-        found = map(self._kept, distinct) if self.is_cached else self._computed(distinct)
-        layers_of = dict(zip(distinct, found, strict=True))
+        layers_of = self._layers_of
+        if not self.is_cached:
+            layers_of = dict(zip(distinct, self._computed(distinct), strict=True))
         longest = max(map(len, keys), default=0)
         batch = np.zeros((len(keys), longest, self.num_layers, self.dim), np.float32)
         for row, key in zip(batch, keys, strict=True):
             row[: len(key)] = layers_of[key]
         return torch.from_numpy(batch).permute(2, 0, 1, 3).to(self.elmo.device)
 
-    def _kept(self, sentence: tuple[str, ...]) -> Half:
-        block, start = self._rows_of[sentence]
-        return self._blocks[block][start : start + len(sentence)]
-
     def _computed(self, sentences: Sequence[tuple[str, ...]]) -> Iterator[Half]:
         """The layers of each sentence, (T, L, D), in float16."""
-        for window in grouped(sentences, len, max_items=1 << 14, max_size=AT_ONCE):
+        for window in grouped(sentences, len, max_items=1 << 14, max_size=MAX_COMPUTED_TOKENS):
             vectors = self.elmo.embed(
-                [list(s) for s in window], layers=self.wanted, show_progress_bar=False
+                [list(s) for s in window], layers=self.chosen, show_progress_bar=False
             )
             for v in vectors:
                 yield np.moveaxis(v.reshape(self.num_layers, -1, self.dim), 0, 1).astype(np.float16)
@@ -196,30 +191,21 @@ class FrozenLayers:
             return np.memmap(file, np.float16, "w+", shape=shape)
 
 
-class TunedLayers:
+class TunedLayers(LayerSource):
     """The layers of a biLM that is trained with the task, with their gradients."""
-
-    def __init__(self, elmo: Elmo, layers: str = "mix") -> None:
-        self.elmo = elmo
-        self.wanted = chosen_layers(layers, elmo.num_layers)
-        self.num_layers = elmo.num_layers if self.wanted == "all" else 1
-        self.dim = elmo.dim
-
-    def prepare(self, sentences: Iterable[Tokens]) -> None:
-        """Nothing can be computed in advance."""
 
     def layers(self, sentences: Sequence[Tokens]) -> Tensor:
         """The layers of a batch, (L, B, T, D), zero where the shorter sentences end."""
         layers = self.elmo([list(s) for s in sentences]).layers
-        weights = layer_weights(self.wanted, self.elmo.num_layers).to(layers)
-        chosen: Tensor = torch.tensordot(weights, layers, dims=1)
-        return chosen
+        weights = layer_weights(self.chosen, self.elmo.num_layers).to(layers)
+        weighted: Tensor = torch.tensordot(weights, layers, dims=1)
+        return weighted
 
 
 def chosen_layers(layers: str, num_layers: int) -> Layers:
     """What `Elmo.embed` calls the layers that a task asks for."""
     if layers == "mix":
         return "all"
-    wanted: Layers = int(layers) if layers.isdigit() else layers
-    layer_weights(wanted, num_layers)  # an error for a layer that there is not
-    return wanted
+    chosen: Layers = int(layers) if layers.isdigit() else layers
+    layer_weights(chosen, num_layers)  # an error for a layer that there is not
+    return chosen

@@ -1,20 +1,18 @@
 """Sentences with one tag per token: CoNLL columns, CoNLL-U, and the character tags of KLUE."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ...errors import ConfigError, FormatError, InputError, quoted
-from ...files.read import read_lines
 from ...text.tokenize import Token
+from .lines import Lines, numbered_lines
 from .tags import bio_fault, iob1_to_bio, is_iob1, is_tag, spans
 
 Tagset: TypeAlias = Literal["upos", "xpos"]
-Line: TypeAlias = tuple[int, str]
-"""A line and its number, from 1."""
 _CONLLU_COLUMNS = 10
 _BLANKS = re.compile("[ \t]+")
 
@@ -39,16 +37,8 @@ class Rows:
         return [row[number] for row in self.rows]
 
 
-def numbered_lines(path: Path | str) -> list[Line]:
-    """All lines of a file that is not empty."""
-    lines = list(enumerate(read_lines(path), start=1))
-    if not any(line.strip() for _, line in lines):
-        raise InputError(f"{path} is empty")
-    return lines
-
-
 def read_rows(
-    lines: Iterable[Line],
+    lines: Lines,
     path: Path | str,
     *,
     is_comment: Callable[[str], bool],
@@ -58,7 +48,7 @@ def read_rows(
     """The sentences of a file.
 
     Args:
-        lines: The file.
+        lines: All lines of the file.
         path: Its name, for errors.
         is_comment: Whether to skip a line; asked only before the first row of a sentence.
         split: A line → its columns.
@@ -87,7 +77,7 @@ def as_bio(tags: list[list[str]], sentences: Sequence[Rows], path: Path | str) -
 
 
 def _sentences(
-    lines: Iterable[Line], is_comment: Callable[[str], bool], split: Callable[[str], list[str]]
+    lines: Lines, is_comment: Callable[[str], bool], split: Callable[[str], list[str]]
 ) -> Iterator[Rows]:
     sentence = Rows()
     for number, line in chain(lines, [(0, "")]):
@@ -105,10 +95,8 @@ def read_tagged(
     *,
     tag: Tagset = "upos",
     tokenizer: Callable[[str], list[Token]] | None = None,
-    token_column: int | None = None,
-    tag_column: int = -1,
 ) -> list[TaggedSentence]:
-    """The sentences of a file of any kind that is read here.
+    """The sentences of a file in any of the formats that are read here.
 
     CoNLL-U is known by its ten columns or its suffix, KLUE by its `##` lines; all else is columns.
 
@@ -116,21 +104,23 @@ def read_tagged(
         path: The file, plain or compressed.
         tag: Which tag of CoNLL-U.
         tokenizer: Splits the text of KLUE, which has characters only.
-        token_column: As for `read_columns`.
-        tag_column: Likewise.
     """
     lines = numbered_lines(path)
     if _is_conllu(path, lines):
-        return _conllu(lines, path, tag)
+        return read_conllu(path, tag=tag, lines=lines)
     if _is_klue(lines):
         if tokenizer is None:
             raise ConfigError(f"{path} has tags of characters; give a tokenizer to make tokens")
-        return klue_sentences(lines, path, tokenizer)
-    return _columns(lines, path, token_column, tag_column)
+        return read_klue(path, tokenizer, lines)
+    return read_columns(path, lines=lines)
 
 
 def read_columns(
-    path: Path | str, *, token_column: int | None = None, tag_column: int = -1
+    path: Path | str,
+    *,
+    token_column: int | None = None,
+    tag_column: int = -1,
+    lines: Lines | None = None,
 ) -> list[TaggedSentence]:
     """The sentences of a file with one token and its BIO tag per line, and blank lines between.
 
@@ -142,35 +132,9 @@ def read_columns(
         token_column: Number of the column with the tokens, from 0 or, if negative, from the end.
             None: the second one where the first one counts 1, 2, 3…, else the first.
         tag_column: Number of the column with the tags, likewise.
+        lines: The lines of the file, if they have been read already.
     """
-    return _columns(numbered_lines(path), path, token_column, tag_column)
-
-
-def read_conllu(path: Path | str, *, tag: Tagset = "upos") -> list[TaggedSentence]:
-    """The sentences of a CoNLL-U file with one of their part-of-speech tags.
-
-    Ranges of several words (`3-4`) and empty nodes (`5.1`) are skipped: their words are there too.
-    """
-    return _conllu(numbered_lines(path), path, tag)
-
-
-def read_klue(path: Path | str, tokenizer: Callable[[str], list[Token]]) -> list[TaggedSentence]:
-    """The sentences of a KLUE-NER file, its tags of characters made tags of tokens.
-
-    A token belongs to the entity of its first tagged character, whatever else it holds: in Korean
-    a token often is a name and its particle. So an entity is lost where every token that touches
-    it holds an earlier one.
-
-    Args:
-        path: The file, plain or compressed: one character, a tab and its BIO tag per line.
-        tokenizer: Text → tokens with offsets, such as `Reader(...).spans`.
-    """
-    return klue_sentences(numbered_lines(path), path, tokenizer)
-
-
-def _columns(
-    lines: Sequence[Line], path: Path | str, token_column: int | None, tag_column: int
-) -> list[TaggedSentence]:
+    lines = lines or numbered_lines(path)
     sentences = read_rows(lines, path, is_comment=_is_comment, split=_split)
     width = len(sentences[0].rows[0])
     if width < 2:
@@ -189,7 +153,7 @@ def _columns(
 
 
 def _split(line: str) -> list[str]:
-    """The columns of a line; a token of tab columns may hold blanks."""
+    """The columns of a line; a token of tab-separated columns may contain spaces."""
     return line.split("\t") if "\t" in line else _BLANKS.split(line.strip(" "))
 
 
@@ -215,24 +179,30 @@ def _tagged(
     return TaggedSentence(tuple(tokens), tuple(tags))
 
 
-def _is_klue(lines: Sequence[Line]) -> bool:
+def _is_klue(lines: Lines) -> bool:
     first = next(line for _, line in lines if line.strip())
     return first.startswith("##") and not is_tag(_split(first)[-1], "BI")
 
 
-def _is_conllu(path: Path | str, lines: Sequence[Line]) -> bool:
+def _is_conllu(path: Path | str, lines: Lines) -> bool:
     if ".conllu" in Path(path).suffixes:
         return True
     row = next((line for _, line in lines if line.strip() and not line.startswith("#")), "")
     return row[:1].isdigit() and len(row.split("\t")) == _CONLLU_COLUMNS
 
 
-def _conllu(lines: Sequence[Line], path: Path | str, tag: Tagset) -> list[TaggedSentence]:
+def read_conllu(
+    path: Path | str, *, tag: Tagset = "upos", lines: Lines | None = None
+) -> list[TaggedSentence]:
+    """The sentences of a CoNLL-U file with one of their part-of-speech tags.
+
+    Ranges of several words (`3-4`) and empty nodes (`5.1`) are skipped: their words are there too.
+    """
     if tag not in ("upos", "xpos"):
         raise ConfigError(f"tag={quoted(tag)}: expected 'upos' or 'xpos'")
     column = 3 if tag == "upos" else 4
     rows = read_rows(
-        lines,
+        lines or numbered_lines(path),
         path,
         is_comment=lambda line: line.startswith("#"),
         split=lambda line: line.split("\t"),
@@ -263,12 +233,22 @@ def _is_word(sentence: Rows, i: int, path: Path | str) -> bool:
     )
 
 
-def klue_sentences(
-    lines: Sequence[Line], path: Path | str, tokenizer: Callable[[str], list[Token]]
+def read_klue(
+    path: Path | str, tokenizer: Callable[[str], list[Token]], lines: Lines | None = None
 ) -> list[TaggedSentence]:
-    """The sentences of the lines of a file; see `read_klue`."""
+    """The sentences of a KLUE-NER file, its tags of characters made tags of tokens.
+
+    A token belongs to the entity of its first tagged character, whatever else it holds: in Korean
+    a token often is a name and its particle. So an entity is lost where every token that touches
+    it holds an earlier one.
+
+    Args:
+        path: The file, plain or compressed: one character, a tab and its BIO tag per line.
+        tokenizer: Text → tokens with offsets, such as `Reader(...).spans`.
+        lines: The lines of the file, if they have been read already.
+    """
     rows = read_rows(
-        lines,
+        lines or numbered_lines(path),
         path,
         # A comment has two marks: a sentence may begin with the character itself.
         is_comment=lambda line: line.startswith("##"),

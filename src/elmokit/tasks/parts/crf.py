@@ -1,13 +1,17 @@
-"""A linear-chain conditional random field: the tags of a sentence, scored together.
+"""The best sequence of tags: a linear-chain CRF over BIOUL, and Viterbi for plain BIO scores.
 
 Shapes: B sentences, T tokens, K tags. Masks are true for the tokens of a sentence, which stand
 before its padding.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
-from ...errors import ConfigError, InputError
+from ...errors import ConfigError, InputError, quoted
+from ...nn.shapes import Bool, Float, Int
+from .tags import follows, is_tag
 
 
 class Crf(nn.Module):
@@ -76,11 +80,7 @@ class Crf(nn.Module):
         score, last = (best + end).max(dim=1)
         if not torch.isfinite(score[lengths > 0]).all():
             raise InputError("no allowed sequence of tags has a finite score; check the logits")
-        path = [last]
-        for step in reversed(steps):
-            path.append(step.gather(1, path[-1][:, None])[:, 0])
-        rows = torch.stack(path[::-1], dim=1).tolist()
-        return [row[:length] for row, length in zip(rows, lengths.tolist(), strict=True)]
+        return _follow_back(last, steps, mask)
 
     def _score(self, logits: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """The unnormalised score of the gold tags."""
@@ -89,9 +89,8 @@ class Crf(nn.Module):
         moved = self.transitions[tags[:, :-1], tags[:, 1:]]
         last = tags.gather(1, (lengths - 1).clamp(min=0)[:, None])[:, 0]
         # Not a product with the mask: infinite padding times zero is no number.
-        inside = torch.where(mask, emitted, 0.0).sum(1) + torch.where(mask[:, 1:], moved, 0.0).sum(
-            1
-        )
+        moved = torch.where(mask[:, 1:], moved, 0.0).sum(dim=1)
+        inside = torch.where(mask, emitted, 0.0).sum(dim=1) + moved
         return inside + self.start[tags[:, 0]] + self.end[last]
 
     def _log_partition(self, logits: Tensor, mask: Tensor) -> Tensor:
@@ -112,3 +111,78 @@ class Crf(nn.Module):
             self.transitions.masked_fill(~allowed[:k, :k], never),
             self.end.masked_fill(~allowed[:k, k + 1], never),
         )
+
+
+def bioul_transitions(labels: Sequence[str]) -> Tensor:
+    """Which BIOUL tag may follow which: what `Crf` takes as `allowed`.
+
+    Args:
+        labels: The tags in the order of their ids, such as ["O", "U-PER", "B-PER", "L-PER"].
+
+    Returns:
+        Booleans [from, to] of shape (K + 2, K + 2). Id K is the start of a sentence, K + 1 its
+        end; both are like an O beside the sentence.
+    """
+    for label in labels:
+        if not is_tag(label, "BILU"):
+            raise InputError(
+                f"{quoted(label)} is not a BIOUL tag; expected O or B-, I-, L-, U-LABEL"
+            )
+    allowed = torch.zeros(len(labels) + 2, len(labels) + 2, dtype=torch.bool)
+    start, end = len(labels), len(labels) + 1
+    for i, tag in enumerate(labels):
+        allowed[i, : len(labels)] = torch.tensor([follows(tag, after) for after in labels])
+        allowed[start, i] = follows("O", tag)
+        allowed[i, end] = follows(tag, "O")
+    return allowed
+
+
+@torch.no_grad()
+def decode_bio(logits: Float[Tensor, "B T K"], mask: Bool[Tensor, "B T"]) -> list[list[int]]:
+    """The tags with the largest sum of scores in which every I-X continues a B-X or I-X.
+
+    This is Viterbi's algorithm for transitions that are allowed or not. O and B- may follow
+    anything, so that they share one best predecessor, and I-X has two: a step takes K operations
+    in place of K².
+
+    Returns:
+        The ids of the tags of each sentence, without its padding.
+    """
+    num_labels = (logits.shape[2] - 1) // 2
+    begin, inside = slice(1, 1 + num_labels), slice(1 + num_labels, None)
+    begins = torch.arange(1, 1 + num_labels, device=logits.device)
+    itself = torch.arange(logits.shape[2], device=logits.device)
+    logits = logits.float()
+    best = logits[:, 0].clone()
+    best[:, inside] = -torch.inf
+    steps = []
+    for t in range(1, logits.shape[1]):
+        top, of_top = best.max(dim=1, keepdim=True)
+        is_begun = best[:, begin] >= best[:, inside]
+        before_inside = torch.where(is_begun, begins, begins + num_labels)
+        score = torch.cat(
+            [top.expand(-1, 1 + num_labels), torch.maximum(best[:, begin], best[:, inside])], dim=1
+        )
+        previous = torch.cat([of_top.expand(-1, 1 + num_labels), before_inside], dim=1)
+        real = mask[:, t, None]
+        # In the padding every tag comes from itself, and the scores stay.
+        best = torch.where(real, score + logits[:, t], best)
+        steps.append(torch.where(real, previous, itself))
+    return _follow_back(best.argmax(dim=1), steps, mask)
+
+
+def _follow_back(
+    last: Int[Tensor, " B"], steps: Sequence[Int[Tensor, "B K"]], mask: Bool[Tensor, "B T"]
+) -> list[list[int]]:
+    """The best tags of each sentence, without its padding, from Viterbi's back pointers.
+
+    Args:
+        last: The best last tag.
+        steps: For each token but the first, the best tag before each tag.
+        mask: Which tokens are real.
+    """
+    path = [last]
+    for step in reversed(steps):
+        path.append(step.gather(1, path[-1][:, None])[:, 0])
+    rows = torch.stack(path[::-1], dim=1).tolist()
+    return [row[:length] for row, length in zip(rows, mask.sum(dim=1).tolist(), strict=True)]

@@ -20,11 +20,8 @@ class Bidirectional(nn.Module):
     Padding has no influence: the backward direction reads each text from its own end. So nothing
     has to be packed, which torch is slow at when it learns on a processor.
 
-    Args:
-        input_dim: Width of what it reads.
-        dim: Units of each direction; the result is twice as wide.
-        num_layers: Layers, each reading both directions of the one below.
-        dropout: Between layers, while training.
+    Each direction has `dim` units, so the result is twice as wide; each layer reads both directions
+    of the one below, with `dropout` between them.
     """
 
     kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
@@ -98,18 +95,15 @@ class BiGru(Bidirectional):
 class VariationalDropout(nn.Module):
     """Dropout of the same values at all tokens of a text (Gal and Ghahramani 2016)."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, probability: float) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(share)
+        self.dropout = nn.Dropout(probability)
 
     __call__: Callable[..., Tensor]
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """`x` with some columns of each text set to zero, while training."""
-        if not self.training:
-            return x
-        kept: Tensor = self.dropout(torch.ones_like(x[:, :1]))
-        return x * kept
+        return x * self.dropout(torch.ones_like(x[:, :1])) if self.training else x
 
 
 def _from_the_end(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
@@ -151,7 +145,7 @@ def _run_gru(layer: nn.GRU, x: Tensor) -> Tensor:
 
 
 def _gru_cell(layer: nn.GRU) -> Cell:
-    """torch's rows are r, z and n; what the state gives to n is multiplied by r, so it is apart."""
+    """torch's rows are r, z, n; what the state adds to n is multiplied by r, so it is separate."""
     dim = layer.hidden_size
     by_input, by_state, input_bias, state_bias = layer.all_weights[0]
     gates, n = slice(0, 2 * dim), slice(2 * dim, None)
@@ -166,11 +160,7 @@ def _gru_cell(layer: nn.GRU) -> Cell:
 class AlternatingLstm(nn.Module):
     """Highway LSTM layers: left to right, right to left, left to right, …
 
-    Args:
-        input_dim: Width of what it reads.
-        dim: Units of each layer.
-        num_layers: Layers.
-        dropout: Of the states of each layer while training, the same for all tokens.
+    Dropout is of the states of each layer, the same for all tokens.
     """
 
     def __init__(self, input_dim: int, dim: int, num_layers: int, dropout: float = 0.0) -> None:
@@ -225,7 +215,7 @@ class HighwayLstm(nn.Module):
         """
         inputs, carried = self.input(x).split(sizes), self.carry(x).split(sizes)
         weight = self.recurrent.weight.t()
-        kept = self._kept(x, sizes[0])
+        kept = self._dropout_mask(x, sizes[0])
         h = c = x.new_zeros(sizes[-1] if self.is_backward else sizes[0], self.dim)
         states: list[Tensor] = []
         steps = range(len(sizes))
@@ -240,7 +230,7 @@ class HighwayLstm(nn.Module):
             states.append(h)
         return torch.cat(states[::-1] if self.is_backward else states)
 
-    def _kept(self, x: Tensor, number: int) -> Tensor | None:
+    def _dropout_mask(self, x: Tensor, number: int) -> Tensor | None:
         """What dropout leaves of the states of each sentence."""
         if not self.training or not self.dropout:
             return None

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -15,15 +15,20 @@ T = TypeVar("T")
 
 
 Lines: TypeAlias = list[tuple[int, str]]
-"""The lines of a file, with their numbers."""
+"""The lines of a file, with their numbers, from 1."""
+
+
+def numbered_lines(path: Path | str) -> Lines:
+    """All lines of a file that is not empty."""
+    lines = list(enumerate(read_lines(path), start=1))
+    if not any(line.strip() for _, line in lines):
+        raise InputError(f"{path} is empty")
+    return lines
 
 
 def filled_lines(path: Path | str) -> Lines:
-    """The lines that are not blank, with their numbers."""
-    lines = [(i, line) for i, line in enumerate(read_lines(path), start=1) if line.strip()]
-    if not lines:
-        raise InputError(f"{path} is empty")
-    return lines
+    """The lines that are not blank."""
+    return [(number, line) for number, line in numbered_lines(path) if line.strip()]
 
 
 def json_object(line: str) -> dict[str, Any] | None:
@@ -42,9 +47,7 @@ def json_lines(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The JSON objects of a file, one per line, each with its file and line for errors.
 
-    Args:
-        path: The file, plain or compressed.
-        lines: Its lines, if they have been read already.
+    `lines` are those of the file, if they have been read already.
     """
     for number, line in filled_lines(path) if lines is None else lines:
         where = f"{path}, line {number}"
@@ -69,12 +72,18 @@ def table_rows(
     """
     lines = list(lines) if lines is not None else filled_lines(path)
     header: list[str] = []
-    where = f"{path}, line {lines[0][0]}"
     if any(isinstance(column, str) for column in columns):
-        header = [name.strip() for name in lines.pop(0)[1].split("\t")]
+        first, names = lines.pop(0)
+        header = [name.strip() for name in names.split("\t")]
         if not lines:
             raise InputError(f"{path} has a header and nothing else")
-    numbers = [_column(column, header, where) for column in columns]
+        for column in columns:
+            if isinstance(column, str) and column not in header:
+                raise FormatError(
+                    f"{path}, line {first}: there is no column {quoted(column)} in a table with "
+                    f"tabs; found {', '.join(header):.200}"
+                )
+    numbers = [header.index(c) if isinstance(c, str) else c for c in columns]
     width = len(header or lines[0][1].split("\t"))
     if not all(0 <= column < width for column in numbers):
         raise ConfigError(f"column {max(numbers)}: {path} has {width} columns, from 0")
@@ -84,17 +93,6 @@ def table_rows(
         if len(values) != width:
             raise FormatError(f"{where}: found {len(values)} of {width} columns")
         yield where, [values[column] for column in numbers]
-
-
-def _column(column: str | int, header: Sequence[str], where: str) -> int:
-    if isinstance(column, int):
-        return column
-    if column not in header:
-        names = ", ".join(header)
-        raise FormatError(
-            f"{where}: there is no column {quoted(column)} in a table with tabs; found {names:.200}"
-        )
-    return header.index(column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,52 +108,38 @@ def read_pairs(path: Path | str, tokenizer: Callable[[str], list[str]]) -> list[
     """The pairs of a similarity table, whose header has score, sentence1 and sentence2."""
     pairs = []
     for where, (first, second, score) in table_rows(path, "sentence1", "sentence2", "score"):
-        sides = _tokens(tokenizer, first, where), _tokens(tokenizer, second, where)
-        pairs.append(ScoredPair(*sides, _number(score, where)))
+        sides = tuple(tokenizer(first)), tuple(tokenizer(second))
+        if not all(sides):
+            raise FormatError(f"{where}: the text is empty; leave the line out")
+        try:
+            value = float(score)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise FormatError(f"{where}: the score {score!r:.40} is not a number")
+        pairs.append(ScoredPair(*sides, value))
     return pairs
 
 
-def _tokens(tokenizer: Callable[[str], list[str]], text: str, where: str) -> tuple[str, ...]:
-    tokens = tuple(tokenizer(text))
-    if not tokens:
-        raise FormatError(f"{where}: the text is empty; leave the line out")
-    return tokens
-
-
-def _number(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise FormatError(f"{where}: the score {text!r:.40} is not a number")
-    return value
-
-
-def one_side(
+def split_held_out(
     items: Iterable[T], name: Callable[[T], str], held_out: float, *, is_training: bool
 ) -> list[T]:
-    """The items for development, or the others for training; all of them if nothing is held out.
+    """The held-out items, or the others for training; all of them if nothing is held out.
 
-    Items of the same name are on the same side, wherever they are in the file.
+    Items of the same name are on the same side of the split, wherever they are in the file.
 
     Args:
         items: What is in the file.
-        name: What an item is known by, such as its text.
-        held_out: Share of the names that are for development.
-        is_training: Which side is asked for.
+        name: What identifies an item, such as its text.
+        held_out: Fraction of the names that is held out.
+        is_training: Which side of the split to return.
     """
     if not held_out:
         return list(items)
-    return [item for item in items if (share_of(name(item)) < held_out) != is_training]
+    return [item for item in items if (hash_fraction(name(item)) < held_out) != is_training]
 
 
-def text_of(tokens: Iterable[str]) -> str:
-    """What a sentence is known by."""
-    return " ".join(tokens)
-
-
-def share_of(name: str) -> float:
-    """A number of 0 up to 1 that depends on nothing but a name."""
+def hash_fraction(name: str) -> float:
+    """A hash of a name, as a number from 0 to below 1."""
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).digest()
     return int.from_bytes(digest) / 2**48

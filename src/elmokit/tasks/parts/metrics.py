@@ -21,7 +21,7 @@ def span_scores(
         `precision`, `recall`, `f1` and `support` (spans in `gold`) of all spans together, and
         under `labels` the same of each label.
     """
-    _check_lengths(gold, predicted, "sentences")
+    check_lengths(gold, predicted, "sentences")
     for i, (expected, found) in enumerate(zip(gold, predicted, strict=True)):
         if len(expected) != len(found):
             raise InputError(f"sentence {i}: {len(found)} tags are predicted of {len(expected)}")
@@ -42,7 +42,7 @@ def span_scores(
 
 
 def accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    """The share of labels that are right."""
+    """The fraction of labels that are right."""
     metrics = _scikit_learn(gold, predicted)
     return float(metrics.accuracy_score(list(gold), list(predicted)))
 
@@ -63,7 +63,7 @@ def confusion(gold: Sequence[str], predicted: Sequence[str]) -> tuple[list[str],
 
 def correlations(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
     """`pearson` and `spearman`, from -1 to 1; 0 where all numbers of a side are equal."""
-    _check_lengths(gold, predicted, "scores")
+    check_lengths(gold, predicted, "scores")
     if len(gold) < 2:
         raise InputError("a correlation needs two pairs of scores or more; got one")
     x, y = np.asarray(gold, np.float64), np.asarray(predicted, np.float64)
@@ -109,7 +109,7 @@ def require_libraries() -> None:
 
 def _scikit_learn(gold: Sequence[str], predicted: Sequence[str]) -> Any:
     """scikit-learn's metrics, after a check of what they are to compare."""
-    _check_lengths(gold, predicted, "labels")
+    check_lengths(gold, predicted, "labels")
     try:
         from sklearn import metrics
     except ImportError as e:
@@ -117,7 +117,8 @@ def _scikit_learn(gold: Sequence[str], predicted: Sequence[str]) -> Any:
     return metrics
 
 
-def _check_lengths(gold: Sequence[object], predicted: Sequence[object], what: str) -> None:
+def check_lengths(gold: Sequence[object], predicted: Sequence[object], what: str) -> None:
+    """Refuse to score nothing, or predictions of another number."""
     if len(gold) != len(predicted):
         raise InputError(f"{len(gold)} {what} are to be found, {len(predicted)} are predicted")
     if not gold:

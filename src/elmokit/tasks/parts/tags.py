@@ -5,12 +5,8 @@ BIO marks the first token of a span with B- and the others with I-. BIOUL also m
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...errors import InputError, quoted
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Span = tuple[str, int, int]
 """Label, first token, and the token after the last."""
@@ -58,7 +54,7 @@ def spans(bio: Sequence[str]) -> list[Span]:
 
 
 def iob1_to_bio(tags: Sequence[str]) -> list[str]:
-    """BIO of IOB1 (CoNLL-2003 as published), where B- only parts neighbours of one label."""
+    """BIO of IOB1 (CoNLL-2003 as published), where B- only separates neighbours of one label."""
     bio = ["O"] * len(tags)
     for label, start, end in spans(tags):
         bio[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)
@@ -100,37 +96,11 @@ def bioul_to_bio(tags: Sequence[str]) -> list[str]:
             raise InputError(
                 f"tag {i}: {quoted(after)} is not BIOUL; expected O or B-, I-, L-, U-LABEL"
             )
-        if not _follows(tag, after):
+        if not follows(tag, after):
             where = f"tag {i}: {after}" if i < len(tags) else "the end"
             raise InputError(f"{where} cannot stand after {tag} in BIOUL")
     plain = {"O": "O", "B": "B", "I": "I", "U": "B", "L": "I"}
     return [plain[tag[0]] + tag[1:] for tag in tags]
-
-
-def bioul_transitions(labels: Sequence[str]) -> "Tensor":
-    """Which BIOUL tag may follow which: what `Crf` takes as `allowed`.
-
-    Args:
-        labels: The tags in the order of their ids, such as ["O", "U-PER", "B-PER", "L-PER"].
-
-    Returns:
-        Booleans [from, to] of shape (K + 2, K + 2). Id K is the start of a sentence, K + 1 its
-        end; both are like an O beside the sentence.
-    """
-    import torch
-
-    for label in labels:
-        if not is_tag(label, "BILU"):
-            raise InputError(
-                f"{quoted(label)} is not a BIOUL tag; expected O or B-, I-, L-, U-LABEL"
-            )
-    allowed = torch.zeros(len(labels) + 2, len(labels) + 2, dtype=torch.bool)
-    start, end = len(labels), len(labels) + 1
-    for i, tag in enumerate(labels):
-        allowed[i, : len(labels)] = torch.tensor([_follows(tag, after) for after in labels])
-        allowed[start, i] = _follows("O", tag)
-        allowed[i, end] = _follows(tag, "O")
-    return allowed
 
 
 def is_tag(tag: str, prefixes: str) -> bool:
@@ -138,7 +108,7 @@ def is_tag(tag: str, prefixes: str) -> bool:
     return tag == "O" or (len(tag) > 2 and tag[0] in prefixes and tag[1] == "-")
 
 
-def _follows(tag: str, after: str) -> bool:
+def follows(tag: str, after: str) -> bool:
     """Whether `after` may stand right behind `tag` in BIOUL."""
     if tag[0] in "BI":
         return after[0] in "IL" and after[1:] == tag[1:]

@@ -10,12 +10,19 @@ RUN/
     seed-1/metrics.json       its scores; there once it is finished
     seed-1/log.jsonl          its epochs
     seed-1/checkpoint.safetensors, best.json    to resume from, perhaps with more epochs
+
+A checkpoint holds the weights, their averages, the optimiser's memory and, in the middle of an
+epoch, the states of the random generators as tensors, and its `Progress` as metadata.
 """
 
 import hashlib
+import json
+import math
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from types import NoneType
@@ -23,13 +30,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...errors import ConfigError, FileError, FormatError, quoted
 from ...files.arrays import load_tensors, open_tensors, save_tensors
 from ...files.read import is_there, json_field, read_json, read_words
 from ...files.write import whole_file, write_json
-from ..parts.words import WordTable
+from ..parts.embedding import WordTable
 from ..registry import current_name
 
 VERSION = 1
@@ -38,9 +45,10 @@ WRITTEN = (
     "words.txt", "words.safetensors", "metrics.json", "weights.json", "weights.png", "seed-*",
 )  # fmt: skip
 """What a run writes beside `task.json`."""
-_COPY = "get a complete copy of the run"
-_FREE = frozenset({"config.train.checkpoint_minutes"})
-"""Settings that may change, or be missing: they have no say in what is learned."""
+RESUME_ADVICE = "restore it from a copy, or train in a new folder"
+_COPY_ADVICE = "get a complete copy of the run"
+_MAY_CHANGE = frozenset({"config.train.checkpoint_minutes"})
+"""Settings that may change, or be missing: they do not change what is learned."""
 
 
 def is_task_run(folder: str | Path) -> bool:
@@ -74,11 +82,6 @@ def read_task_json(folder: Path) -> dict[str, Any]:
         get(f"{side}.examples", int)
         get(f"{side}.sha256", str, NoneType, default=None)
     return record
-
-
-def read_best_seed(path: Path) -> int:
-    """The number of the best seed in the `metrics.json` of a run."""
-    return int(json_field(read_json(path), "best_seed", int, where=str(path)))
 
 
 def write_whole_json(path: Path, value: dict[str, Any]) -> None:
@@ -139,9 +142,9 @@ def load_words(run: Path) -> WordTable | None:
     vectors = run / "words.safetensors"
     if not is_there(vectors):
         return WordTable(words)
-    matrix = load_tensors(vectors, _COPY).get("vectors")
+    matrix = load_tensors(vectors, _COPY_ADVICE).get("vectors")
     if matrix is None or matrix.dtype != torch.float32 or matrix.dim() != 2:
-        raise FormatError(f"{vectors}: expected a matrix of float32 named vectors; {_COPY}")
+        raise FormatError(f"{vectors}: expected a matrix of float32 named vectors; {_COPY_ADVICE}")
     if len(matrix) != len(words):
         raise FormatError(f"{vectors} has {len(matrix)} vectors, but words.txt {len(words)} words")
     return WordTable(words, matrix.numpy())
@@ -157,7 +160,7 @@ def save_weights(path: Path, model: nn.Module) -> None:
 def check_weights(path: Path, model: nn.Module) -> None:
     """Refuse weights of other names or shapes than those of a model, before they are read."""
     expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
-    with open_tensors(path, _COPY) as file:
+    with open_tensors(path, _COPY_ADVICE) as file:
         found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
@@ -168,15 +171,12 @@ def check_weights(path: Path, model: nn.Module) -> None:
 
 
 def load_weights(path: Path, model: nn.Module) -> None:
-    """Read the weights that `save_weights` wrote."""
-    try:
-        model.load_state_dict(load_tensors(path, _COPY))
-    except RuntimeError as e:
-        raise FormatError(f"{path} does not fit the settings in task.json: {e}") from e
+    """Read the weights that `save_weights` wrote and `check_weights` accepts."""
+    model.load_state_dict(load_tensors(path, _COPY_ADVICE))
 
 
 def check_unchanged(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse to go on with something else; the same with more epochs is the same run."""
+    """Refuse to resume another run; only the number of epochs may grow."""
     epochs = json_field(before, "config.train.epochs", int, where=str(folder / "task.json"))
     now = now | {"config": now["config"] | {"train": dict(now["config"]["train"])}}
     if now["config"]["train"]["epochs"] > epochs:
@@ -184,7 +184,7 @@ def check_unchanged(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
     if now["model"] and before.get("model"):  # the folder of the biLM may move
         now["model"] = now["model"] | {"source": before["model"]["source"]}
     there, here = _flat(before), _flat(now)
-    skipped = {*_FREE, *_same_data(there, here)}
+    skipped = {*_MAY_CHANGE, *_same_data(there, here)}
     names = [name for name in {**there, **here} if name not in skipped]
     changed = [name for name in names if there.get(name) != here.get(name)]
     if any(name.startswith("model") for name in changed):
@@ -247,3 +247,99 @@ def is_same_data(path: Path, recorded: Mapping[str, Any]) -> bool:
     """
     digest = recorded.get("sha256") or hash_data(Path(recorded["path"]))
     return digest is not None and digest == hash_data(path)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a training is, beside its tensors.
+
+    Attributes:
+        epoch: Epochs that are finished, with their evaluation.
+        best: Best development score.
+        best_epoch: Epoch that has it.
+        since_best: Epochs since then.
+        halvings: How often the learning rate was halved.
+        seconds: Time spent on finished epochs.
+        batch: Batches of the current epoch that are done.
+        loss: Sum of the losses of their examples.
+        epoch_seconds: Time spent on them.
+    """
+
+    epoch: int = 0
+    best: float = float("-inf")
+    best_epoch: int = 0
+    since_best: int = 0
+    halvings: int = 0
+    seconds: float = 0.0
+    batch: int = 0
+    loss: float = 0.0
+    epoch_seconds: float = 0.0
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Progress":
+        """The progress that `asdict` described, perhaps in an older elmokit with fewer fields.
+
+        Raises:
+            FileError: A newer elmokit wrote it.
+            ValueError: A value cannot be right.
+        """
+        kinds = {f.name: type(f.default) for f in fields(cls)}
+        unknown = sorted(values.keys() - kinds.keys())
+        if unknown:
+            raise FileError(
+                f"written by a newer elmokit ({', '.join(unknown)}); upgrade elmokit to resume it"
+            )
+        if "epoch" not in values:
+            raise ValueError("epoch is missing")
+        for name, value in values.items():
+            is_number = type(value) is int and abs(value) < 1 << 63
+            is_number = is_number or (kinds[name] is float and type(value) is float)
+            if not is_number or math.isnan(value) or (kinds[name] is int and value < 0):
+                raise ValueError(f"{name}={quoted(value)}")
+        return cls(**values)
+
+
+def write_checkpoint(
+    path: Path, progress: Progress, tensors: dict[str, Tensor], row: dict[str, Any] | None = None
+) -> None:
+    """Write a checkpoint in place of the one before it, with the row of the epoch that it ends."""
+    metadata = {"state": json.dumps(asdict(progress))}
+    if row is not None:
+        metadata["row"] = json.dumps(row)
+    with whole_file(path) as temporary:
+        save_tensors(temporary, {name: t.detach().cpu() for name, t in tensors.items()}, metadata)
+        with temporary.open("r+b") as file:
+            os.fsync(file.fileno())  # the new one must be on disk before the old one is gone
+
+
+def read_checkpoint(path: Path) -> tuple[Progress, dict[str, Tensor]]:
+    """What `write_checkpoint` wrote.
+
+    Raises:
+        FileError: The file cannot be opened, or a newer elmokit wrote it.
+        FormatError: It is damaged.
+    """
+    with open_tensors(path, RESUME_ADVICE) as file:
+        return _progress(file, path), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def read_progress(path: Path) -> Progress:
+    """The progress alone; raises what `read_checkpoint` would."""
+    with open_tensors(path, RESUME_ADVICE) as file:
+        return _progress(file, path)
+
+
+def read_row(path: Path) -> str | None:
+    """The row of the epoch that a checkpoint ends, as a line of the log; None if it ends none."""
+    with open_tensors(path, RESUME_ADVICE) as file:
+        row: str | None = (file.metadata() or {}).get("row")
+        return row
+
+
+def _progress(file: Any, path: Path) -> Progress:
+    try:
+        return Progress.from_dict(dict(json.loads((file.metadata() or {})["state"])))
+    except FileError as e:
+        raise FileError(f"{path}: {e}") from e
+    except (KeyError, TypeError, ValueError, RecursionError) as e:
+        raise FormatError(f"{path} is damaged ({e!s:.200}); {RESUME_ADVICE}") from e

@@ -9,13 +9,13 @@ from typing import Any, Generic, TypeAlias, overload
 import torch
 
 from ...errors import ConfigError, ElmoError, FileError, FormatError, InputError
-from ...files.read import is_there
+from ...files.read import is_there, json_field, read_json
 from ...model import Elmo
-from ...model.loading import find_device
+from ...model.execution import find_device
 from ...text.reader import Reader
 from ..parts import bilm
 from ..parts.bilm import FrozenLayers
-from ..parts.words import TokenReader
+from ..parts.embedding import TokenReader
 from ..registry import current_name, find_task
 from ..task import (
     AnyTask,
@@ -235,11 +235,7 @@ class _OpenRun:
                 "with --model"
             )
         try:
-            elmo = (
-                bilm.check_bilm(source, config.tokenizer)
-                if isinstance(source, Elmo)
-                else bilm.load_bilm(source, tokenizer=config.tokenizer, device=self.device)
-            )
+            elmo = bilm.load_bilm(source, tokenizer=config.tokenizer, device=self.device)
         except ElmoError as e:
             raise FileError(
                 f"{self.folder} was trained with the biLM {source}, which cannot be loaded ({e}); "
@@ -258,8 +254,9 @@ class _OpenRun:
 
 def _best_seed(folder: Path) -> int:
     """The best seed of a finished run; of an unfinished one, the first that has a model."""
-    if (folder / "metrics.json").is_file():
-        return files.read_best_seed(folder / "metrics.json")
+    metrics = folder / "metrics.json"
+    if metrics.is_file():
+        return int(json_field(read_json(metrics), "best_seed", int, where=str(metrics)))
     for seed in files.seed_numbers(folder):
         if is_there(files.seed_folder(folder, seed) / "model.safetensors"):
             return seed

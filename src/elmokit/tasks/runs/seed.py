@@ -15,8 +15,7 @@ from ...model import Elmo
 from ...pretraining.interrupts import Interrupts
 from ..config import TrainerConfig
 from ..task import ConfigT, ExampleT, PredictionT, Scores
-from .checkpoint import read_progress, read_row
-from .files import CHECKPOINT, save_weights, write_whole_json
+from .files import CHECKPOINT, read_progress, read_row, save_weights, write_whole_json
 from .trainer import Row, Trainer
 
 log = logging.getLogger(__name__)
@@ -28,7 +27,7 @@ class SeedResults:
 
     Args:
         metric: The task's score.
-        mixes: Number of layers of each mix, by place.
+        mixes: Number of layers of each mix.
     """
 
     metric: str
@@ -44,17 +43,16 @@ class SeedResults:
         for name in ("seed", *whole_numbers):
             json_field(values, name, int, where=where)
         json_field(values, f"dev.{self.metric}", int, float, where=where)
-        places = json_field(values, "mixes", dict, where=where)
-        if places.keys() != self.mixes.keys():
+        mixes = json_field(values, "mixes", dict, where=where)
+        if mixes.keys() != self.mixes.keys():
             expected = " and ".join(self.mixes) or "none"
-            raise FormatError(f"{where}: mixes={quoted(list(places))}: expected {expected}")
-        for place, num_layers in self.mixes.items():
-            json_field(values, f"mixes.{place}.gamma", int, float, where=where)
-            weights = json_field(values, f"mixes.{place}.weights", list, where=where)
+            raise FormatError(f"{where}: mixes={quoted(list(mixes))}: expected {expected}")
+        for mix, num_layers in self.mixes.items():
+            json_field(values, f"mixes.{mix}.gamma", int, float, where=where)
+            weights = json_field(values, f"mixes.{mix}.weights", list, where=where)
             if len(weights) != num_layers or any(type(w) not in (int, float) for w in weights):
                 raise FormatError(
-                    f"{where}: mixes.{place}.weights={quoted(weights)}: "
-                    f"expected {num_layers} numbers"
+                    f"{where}: mixes.{mix}.weights={quoted(weights)}: expected {num_layers} numbers"
                 )
         return values
 

@@ -18,13 +18,13 @@ from ...figures import draw_layer_weights
 from ...files.folders import LOCK, check_output_folder, locked, remove_ours
 from ...formats.catalogue.entries import builtin_folder
 from ...model import Elmo, Execution
-from ...model.loading import find_device
+from ...model.execution import find_device
 from ...pretraining.interrupts import Interrupts, interrupts
 from ...vectors.static import StaticVectors, read_static_vectors
 from ..config import TaskConfig
 from ..parts import bilm
 from ..parts.bilm import FrozenLayers, LayerSource, TunedLayers
-from ..parts.words import TokenReader, WordTable, word_table
+from ..parts.embedding import TokenReader, WordTable, word_table
 from ..registry import find_task
 from ..task import AnyTask, ConfigT, ExampleT, PredictionT, Task, new_model, warn_of_unknown_labels
 from . import files
@@ -119,10 +119,14 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
         self.device = elmo.device if elmo is not None else find_device(device)
         self.reader = bilm.bilm_reader(elmo, config.tokenizer)
         self.layers: LayerSource | None = None
-        if elmo is not None and not config.elmo.finetune:
-            cache = config.train.cache_mb << 20
-            self.layers = layers or FrozenLayers(elmo, config.elmo.layers, max_bytes=cache)
-        self.results = SeedResults(task.metric, _mixes(config, elmo))
+        num_layers = 0
+        if elmo is not None:
+            is_mix = bilm.chosen_layers(config.elmo.layers, elmo.num_layers) == "all"
+            num_layers = elmo.num_layers if is_mix else 1
+            if not config.elmo.finetune:
+                cache = config.train.cache_mb << 20
+                self.layers = layers or FrozenLayers(elmo, config.elmo.layers, max_bytes=cache)
+        self.results = SeedResults(task.metric, dict.fromkeys(config.elmo.mixes, num_layers))
 
     def read(
         self, train: Path, dev: Path, static: str | Path | StaticVectors | None, force: bool
@@ -153,7 +157,7 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
             before = files.read_task_json(self.folder)
             self.table = files.load_words(self.folder)
             if isinstance(static, StaticVectors):  # compared by their values, not by their name
-                is_same = _holds(static, self.table)
+                is_same = _has_vectors_of(static, self.table)
                 found["static"] = before["static"] if is_same else "other vectors"
             files.check_unchanged(self.folder, before, found)
             for number in files.seed_numbers(self.folder):  # refuse before anything is changed
@@ -266,18 +270,7 @@ def _find_bilm(
         return layers.elmo
     if model is None:
         raise ConfigError("no biLM: give a model (--model), or train the baseline (--elmo none)")
-    if isinstance(model, Elmo):
-        return bilm.check_bilm(model, config.tokenizer)
     return bilm.load_bilm(model, tokenizer=config.tokenizer, device=device)
-
-
-def _mixes(config: TaskConfig, elmo: Elmo | None) -> dict[str, int]:
-    """The number of layers of each mix of a task model."""
-    if elmo is None:
-        return {}
-    is_all = bilm.chosen_layers(config.elmo.layers, elmo.num_layers) == "all"
-    places = (("input", config.elmo.at_input), ("output", config.elmo.at_output))
-    return {name: elmo.num_layers if is_all else 1 for name, is_used in places if is_used}
 
 
 def _describe(elmo: Elmo) -> dict[str, Any]:
@@ -306,7 +299,7 @@ def _static_name(static: str | Path | StaticVectors | None) -> str | None:
     return None if static is None else str(static)
 
 
-def _holds(static: StaticVectors, table: WordTable | None) -> bool:
+def _has_vectors_of(static: StaticVectors, table: WordTable | None) -> bool:
     """Whether a run's word table has its vectors from these."""
     if table is None or table.matrix is None or table.matrix.shape[1] != static.dim:
         return False

@@ -19,15 +19,7 @@ from ...errors import ConfigError, FormatError
 from ...pretraining.checkpoint import optimizer_tensors, restore_optimizer
 from ..config import TrainerConfig
 from ..task import ConfigT, ExampleT, PredictionT, Read, Scores, Task, TaskModel
-from .checkpoint import (
-    ADVICE,
-    Progress,
-    check_random,
-    random_tensors,
-    read_checkpoint,
-    restore_random,
-    write_checkpoint,
-)
+from .files import RESUME_ADVICE, Progress, read_checkpoint, write_checkpoint
 
 Row: TypeAlias = dict[str, Any]
 """What an epoch gave: JSON data."""
@@ -37,15 +29,9 @@ POOL_BATCHES = 50
 
 
 class Trainer(Generic[ConfigT, ExampleT, PredictionT]):
-    """A task model with its optimiser.
+    """A new task model with its optimiser; all randomness comes from `seed`.
 
-    Args:
-        task: What is learned.
-        model: The model, new.
-        read: Sentences to batches.
-        config: How it is trained.
-        seed: Where all randomness comes from.
-        tuned: A biLM that is trained, too.
+    `tuned` is a biLM that is trained, too.
     """
 
     def __init__(
@@ -132,7 +118,7 @@ class Trainer(Generic[ConfigT, ExampleT, PredictionT]):
                 check_random(self._random["random.cpu"])
         except (KeyError, TypeError, ValueError, RuntimeError) as e:
             raise FormatError(
-                f"{path} is not a checkpoint of this run ({e!s:.200}); {ADVICE}"
+                f"{path} is not a checkpoint of this run ({e!s:.200}); {RESUME_ADVICE}"
             ) from e
         self.progress = progress
 
@@ -142,7 +128,7 @@ class Trainer(Generic[ConfigT, ExampleT, PredictionT]):
         return self.parameters[0].device
 
     def _epoch(self, examples: Sequence[ExampleT], on_step: Callable[[], None] | None) -> None:
-        """A pass over the examples in a new order, or what is left of it."""
+        """A pass over the examples in a new order, or the rest of one that was interrupted."""
         self.model.train()
         for group, (_, lr) in zip(self.optimizer.param_groups, self.groups, strict=True):
             group["lr"] = lr * 0.5**self.progress.halvings
@@ -161,7 +147,12 @@ class Trainer(Generic[ConfigT, ExampleT, PredictionT]):
 
     def _step(self, batch: Sequence[ExampleT]) -> None:
         loss = self.model.loss(batch, self.read)
-        mean = self._finite(loss.item())
+        mean = loss.item()
+        if not math.isfinite(mean):
+            raise ConfigError(
+                f"seed {self.seed}, epoch {self.progress.epoch + 1}: the loss is {mean}; "
+                f"lower train.lr, which is {self.config.lr:g}"
+            )
         self.optimizer.zero_grad()
         (loss + self.model.embedding.penalty()).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
@@ -170,15 +161,6 @@ class Trainer(Generic[ConfigT, ExampleT, PredictionT]):
         self.progress.batch += 1
         self.progress.loss += mean * len(batch)
         self._count_time()
-
-    def _finite(self, loss: float) -> float:
-        """The loss of a batch; an error where the training has gone astray."""
-        if not math.isfinite(loss):
-            raise ConfigError(
-                f"seed {self.seed}, epoch {self.progress.epoch + 1}: the loss is {loss}; "
-                f"lower train.lr, which is {self.config.lr:g}"
-            )
-        return loss
 
     def _finish_epoch(self, metrics: Scores, num_examples: int) -> Row:
         """Count the epoch, whose scores are known now; its row."""
@@ -265,6 +247,36 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 
+def random_tensors(device: torch.device) -> dict[str, Tensor]:
+    """The states of torch's random generators: the CPU's, and that of the model's device."""
+    states = {"random.cpu": torch.get_rng_state()}
+    if device.type != "cpu":
+        module, which = _generator(device)
+        states[f"random.{device.type}"] = module.get_rng_state(*which)
+    return states
+
+
+def restore_random(tensors: dict[str, Tensor], device: torch.device) -> None:
+    """Put the states of `random_tensors` back; one of another kind of device is left alone."""
+    torch.set_rng_state(tensors["random.cpu"])
+    state = tensors.get(f"random.{device.type}")
+    if device.type != "cpu" and state is not None:
+        module, which = _generator(device)
+        module.set_rng_state(state, *which)
+
+
+def check_random(state: Tensor) -> None:
+    """Raise a ValueError for what cannot be the state of the CPU's random generator."""
+    expected = torch.get_rng_state()
+    if (state.dtype, state.shape) != (expected.dtype, expected.shape):
+        raise ValueError(f"random.cpu is {state.dtype} of shape {tuple(state.shape)}")
+
+
+def _generator(device: torch.device) -> tuple[Any, tuple[torch.device, ...]]:
+    """The module that has a device's random generator, and what says which device it is."""
+    return getattr(torch, device.type), () if device.type == "mps" else (device,)
+
+
 _PREFIX = "average."
 
 
@@ -303,14 +315,14 @@ class WeightAverage:
             self._swap()
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything that it takes to go on."""
+        """Everything that it takes to continue."""
         if not self.decay:
             return {}
         averages = {f"{_PREFIX}{i}": average for i, average in enumerate(self.averages)}
         return averages | {f"{_PREFIX}updates": torch.tensor(self.num_updates)}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from what `tensors` gave."""
+        """Continue from what `tensors` gave."""
         if not self.decay:
             return
         self.num_updates = int(tensors[f"{_PREFIX}updates"])

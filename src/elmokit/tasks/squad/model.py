@@ -6,7 +6,7 @@ the text, J of the question, D their width. No tensor has both T·J (or T·T) an
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, Self, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +14,21 @@ from torch import Tensor, nn
 from ...config import one_of, within
 from ...errors import ConfigError
 from ...nn.shapes import Bool, Float, Int
-from ..config import MANY, WIDE, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
-from ..parts.embedding import TaskEmbedding
+from ...text.reader import Reader
+from ..config import (
+    MAX_COUNT,
+    MAX_WIDTH,
+    ElmoPlacement,
+    TaskConfig,
+    TrainerConfig,
+    WordsConfig,
+    below_one,
+)
+from ..parts.embedding import TaskEmbedding, TokenBatch
 from ..parts.encoders import BiGru, VariationalDropout
-from ..parts.words import TokenBatch
 from ..task import Read, TaskModel
-from .passage import Question, Span, windows
+
+Rules: TypeAlias = Literal["squad", "korquad"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +53,7 @@ class SquadConfig(TaskConfig):
     max_answer_tokens: int = 17
     """Longest answer that is predicted."""
     max_paragraph_tokens: int = 400
-    """Longest text that is read at once; a longer one is read in windows (see `passage.py`)."""
+    """Longest text that is read at once; a longer one is read in overlapping windows."""
     max_questions: int = 0
     """Number of training questions, of whole paragraphs drawn from all articles; 0 for all."""
     rules: Literal["auto", "squad", "korquad"] = "auto"
@@ -52,9 +61,9 @@ class SquadConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         TaskConfig.__post_init__(self)
-        within(self, 1, WIDE, "gru_dim", "max_answer_tokens")
-        within(self, 0, MANY, "max_questions")
-        within(self, 2, MANY, "max_paragraph_tokens")
+        within(self, 1, MAX_WIDTH, "gru_dim", "max_answer_tokens")
+        within(self, 0, MAX_COUNT, "max_questions")
+        within(self, 2, MAX_COUNT, "max_paragraph_tokens")
         below_one(self, "dropout")
         one_of("rules", self.rules, ("auto", "squad", "korquad"))
         if self.max_paragraph_tokens < 2 * self.max_answer_tokens:
@@ -62,6 +71,80 @@ class SquadConfig(TaskConfig):
                 f"max_paragraph_tokens={self.max_paragraph_tokens}: expected at least "
                 f"{2 * self.max_answer_tokens}, twice max_answer_tokens"
             )
+
+
+class Span(NamedTuple):
+    """Tokens from `first` to `last`, both of them included."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text, or the part of it that its tokens stand for.
+
+    Attributes:
+        text: The whole text.
+        tokens: What the biLM reads of it.
+        offsets: Where each token begins and ends in `text`. Morphemes may share characters, and
+            have none if the text only implies them.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def read(cls, text: str, reader: Reader) -> Self:
+        """A text by its tokens."""
+        spans = reader.spans(text)
+        return cls(text, tuple(t.text for t in spans), tuple((t.start, t.end) for t in spans))
+
+    def cover(self, start: int, end: int) -> Span | None:
+        """The tokens that hold the characters from `start` up to `end`; None if there is none."""
+        inside = [i for i, (a, b) in enumerate(self.offsets) if a < end and b > start]
+        return Span(inside[0], inside[-1]) if inside else None
+
+    def characters(self, span: Span) -> tuple[int, int]:
+        """Where the tokens of a span begin and end in the text.
+
+        One that the text only implies stands for the token before it, or else for the next.
+        """
+        first, last = span
+        while True:
+            offsets = self.offsets[first : last + 1]
+            start, end = min(start for start, _ in offsets), max(end for _, end in offsets)
+            if start < end or (first, last) == (0, len(self.offsets) - 1):
+                return start, end
+            first, last = (first - 1, last) if first else (first, last + 1)
+
+    def part(self, start: int, end: int) -> Self:
+        """The tokens from `start` up to `end` of the same text."""
+        return type(self)(self.text, self.tokens[start:end], self.offsets[start:end])
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a passage.
+
+    Attributes:
+        passage: What holds the answer.
+        text: The question.
+        tokens: Its tokens.
+        answers: The right answers; none where they are not known.
+        spans: Where in the passage they are.
+        rules: How an answer is scored.
+        name: Its id, if it has one.
+    """
+
+    passage: Passage
+    text: str
+    tokens: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = ()
+    rules: Rules = "squad"
+    name: str = ""
 
 
 class Answer(TypedDict):
@@ -73,7 +156,7 @@ class Answer(TypedDict):
     probability: float
 
 
-AT_ONCE = 1 << 14
+MAX_WINDOW_TOKENS = 1 << 14
 """Tokens of windows that are read together in prediction, padding included."""
 
 
@@ -131,7 +214,7 @@ class BiDaf(TaskModel[Question, Answer]):
 
     def predict(self, examples: Sequence[Question], read: Read) -> list[Answer]:
         """The answer to each question, where it is in the text, and its probability."""
-        found: list[list[_Found]] = [[] for _ in examples]
+        found: list[list[_WindowSpan]] = [[] for _ in examples]
         for group in self._windows(examples):
             tokens = [examples[i].passage.tokens[start:end] for i, start, end in group]
             start, end = self(read(tokens), read([examples[i].tokens for i, _, _ in group]))
@@ -139,7 +222,7 @@ class BiDaf(TaskModel[Question, Answer]):
             totals = start.logsumexp(dim=1) + end.logsumexp(dim=1)
             rows = zip(group, scores.tolist(), positions.tolist(), totals.tolist(), strict=True)
             for (i, shift, _), score, (first, last), total in rows:
-                found[i].append(_Found(score, Span(first + shift, last + shift), total))
+                found[i].append(_WindowSpan(score, Span(first + shift, last + shift), total))
         return [_answer(example, of) for example, of in zip(examples, found, strict=True)]
 
     def _encode(self, batch: TokenBatch) -> Tensor:
@@ -158,7 +241,7 @@ class BiDaf(TaskModel[Question, Answer]):
         for i, example in enumerate(examples):
             for start, end in windows(len(example.passage.tokens), size):
                 longest = max(longest, end - start)
-                if group and longest * (len(group) + 1) > AT_ONCE:
+                if group and longest * (len(group) + 1) > MAX_WINDOW_TOKENS:
                     yield group
                     group, longest = [], end - start
                 group.append((i, start, end))
@@ -166,7 +249,7 @@ class BiDaf(TaskModel[Question, Answer]):
             yield group
 
 
-class _Found(NamedTuple):
+class _WindowSpan(NamedTuple):
     """The best span of a window: its score, where it is, and the logarithm of the sum of all."""
 
     score: float
@@ -174,7 +257,7 @@ class _Found(NamedTuple):
     total: float
 
 
-def _answer(example: Question, found: Sequence[_Found]) -> Answer:
+def _answer(example: Question, found: Sequence[_WindowSpan]) -> Answer:
     """The best of all windows, their scores being compared as they are."""
     best = max(found, key=lambda of_window: of_window.score)
     total = torch.tensor([of_window.total for of_window in found]).logsumexp(dim=0)
@@ -296,3 +379,40 @@ def span_log_likelihood(
     log_end = end.log_softmax(dim=1).gather(1, positions[..., 1])
     joint = (log_start + log_end).masked_fill(~is_real.to(start.device), -torch.inf)
     return joint.logsumexp(dim=1)
+
+
+def windows(num_tokens: int, size: int) -> list[tuple[int, int]]:
+    """Windows over so many tokens, each reaching half of its size into the next.
+
+    So every span of up to half a window is whole in one of them.
+
+    >>> windows(10, 4)
+    [(0, 4), (2, 6), (4, 8), (6, 10)]
+    """
+    last = max(0, num_tokens - size)
+    starts = [*range(0, last, max(1, size // 2)), last]
+    return [(start, min(start + size, num_tokens)) for start in starts]
+
+
+def window_around(span: Span, num_tokens: int, size: int, choice: float) -> tuple[int, int]:
+    """A window that holds a span whole, though it be longer than `size`.
+
+    Args:
+        span: What it must hold.
+        num_tokens: Tokens in all.
+        size: Tokens of the window.
+        choice: Which of the possible windows, of 0 up to 1.
+    """
+    size = min(num_tokens, max(size, span.last - span.first + 1))
+    lowest, highest = max(0, span.last + 1 - size), min(span.first, num_tokens - size)
+    start = lowest + int(choice * (highest - lowest + 1))
+    return start, start + size
+
+
+def spans_inside(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
+    """The spans that lie in a window, counted from its start."""
+    return tuple(
+        Span(span.first - start, span.last - start)
+        for span in spans
+        if start <= span.first and span.last < end
+    )

@@ -7,8 +7,7 @@ The file may be compressed; KorQuAD has the same form. Answers are scored by the
 official scripts of SQuAD 1.1 and KorQuAD 1.0. Both compare with each of the right answers and count
 the best. Case, ASCII punctuation and the number of spaces never matter; SQuAD also leaves out
 English articles and compares words, while KorQuAD reads its quotation marks and brackets as spaces
-and compares characters. An answer of which nothing is left shares nothing with another such: its F1
-is 0, though the match is exact.
+and compares characters. Two answers of which nothing is left match exactly, but their F1 is 0.
 """
 
 import json
@@ -26,10 +25,18 @@ from ...errors import FormatError, InputError
 from ...files.read import json_field, read_lines
 from ...text.reader import Reader
 from ..parts.embedding import TaskEmbedding
-from ..parts.lines import one_side, share_of
+from ..parts.lines import hash_fraction, split_held_out
 from ..task import LabelSets, Scores, Task
-from .model import Answer, BiDaf, SquadConfig
-from .passage import Passage, Question, Rules, spans_inside, window_around
+from .model import (
+    Answer,
+    BiDaf,
+    Passage,
+    Question,
+    Rules,
+    SquadConfig,
+    spans_inside,
+    window_around,
+)
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +56,6 @@ class SquadTask(Task[SquadConfig, Question, Answer]):
     def read(
         self, path: Path, config: SquadConfig, reader: Reader, *, is_training: bool
     ) -> list[Question]:
-        """The questions of a file."""
         return read_squad(path, config, reader, is_training=is_training)
 
     def example(self, line: str, reader: Reader, config: SquadConfig) -> Question:
@@ -63,7 +69,6 @@ class SquadTask(Task[SquadConfig, Question, Answer]):
         return [example.passage.tokens, example.tokens]
 
     def model(self, config: SquadConfig, label_sets: LabelSets, embedding: TaskEmbedding) -> BiDaf:
-        """A new model."""
         return BiDaf(config, embedding)
 
     def score(self, examples: Sequence[Question], predictions: Sequence[Answer]) -> Scores:
@@ -124,16 +129,20 @@ def read_squad(
     Args:
         path: The file.
         config: Which articles and how many questions to read, and how they are scored.
-        reader: Makes tokens of text.
+        reader: Text → tokens.
         is_training: Whether to learn from the questions.
     """
     values = _read_json(Path(path))
-    rules = config.rules if config.rules != "auto" else _rules(values)
+    is_korquad = "korquad" in str(values.get("version")).lower()
+    automatic: Rules = "korquad" if is_korquad else "squad"
+    rules = automatic if config.rules == "auto" else config.rules
     paragraphs = list(_paragraphs(values, path, config.held_out, is_training))
     if not any(paragraph.questions for paragraph in paragraphs):
-        raise InputError(f"{path} has no questions" + _hint(config, is_training))
+        side = "training" if is_training else "development"
+        hint = f" in the articles for {side} (held_out)" if config.held_out else ""
+        raise InputError(f"{path} has no questions{hint}")
     if is_training and config.max_questions:
-        paragraphs = _drawn(paragraphs, config.max_questions)
+        paragraphs = _sample_paragraphs(paragraphs, config.max_questions)
     size = config.max_paragraph_tokens if is_training else None
     found: list[Question] = []
     num_left_out = 0
@@ -174,7 +183,7 @@ def _question(
     if not spans and (size is not None or not answers):
         return None
     if size is not None and len(passage.tokens) > size:
-        window = window_around(spans[0], len(passage.tokens), size, share_of(name))
+        window = window_around(spans[0], len(passage.tokens), size, hash_fraction(name))
         passage, spans = passage.part(*window), list(spans_inside(spans, *window))
     question = json_field(row, "question", str, where=where)
     tokens = tuple(reader.tokens(question))
@@ -192,14 +201,14 @@ def _paragraphs(
         return title
 
     articles = json_field(values, "data", list, where=str(path))
-    for article in one_side(articles, title_of, held_out, is_training=is_training):
+    for article in split_held_out(articles, title_of, held_out, is_training=is_training):
         where = f"{path}, article {title_of(article)!r:.60}"
         for paragraph in json_field(article, "paragraphs", list, where=where):
             context = json_field(paragraph, "context", str, where=where)
             yield _Paragraph(context, json_field(paragraph, "qas", list, where=where))
 
 
-def _drawn(paragraphs: Sequence[_Paragraph], max_questions: int) -> list[_Paragraph]:
+def _sample_paragraphs(paragraphs: Sequence[_Paragraph], max_questions: int) -> list[_Paragraph]:
     """Some of the paragraphs, in their order, with so many questions; fewer are a part of more.
 
     Whole paragraphs, as the biLM reads each only once, from all over the file, as the articles
@@ -227,16 +236,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def _rules(values: dict[str, Any]) -> Rules:
-    return "korquad" if "korquad" in str(values.get("version")).lower() else "squad"
-
-
-def _hint(config: SquadConfig, is_training: bool) -> str:
-    if not config.held_out:
-        return ""
-    return f" in the articles for {'training' if is_training else 'development'} (held_out)"
-
-
 def answer_scores(
     gold: Sequence[Sequence[str]], predicted: Sequence[str], rules: Sequence[Rules]
 ) -> dict[str, float]:
@@ -247,15 +246,19 @@ def answer_scores(
         predicted: An answer to each.
         rules: How each is scored.
     """
-    triples = list(zip(gold, predicted, rules, strict=True))
-    return {
-        "f1": _mean([_best(f1, *triple) for triple in triples]),
-        "exact_match": _mean([_best(exact_match, *triple) for triple in triples]),
-    }
+
+    def mean(score: Callable[[str, str, Rules], float]) -> float:
+        best = [
+            max((score(answer, right, rule) for right in answers), default=0.0)
+            for answers, answer, rule in zip(gold, predicted, rules, strict=True)
+        ]
+        return sum(best) / len(best) if best else 0.0
+
+    return {"f1": mean(f1), "exact_match": mean(exact_match)}
 
 
 def normalised(text: str, rules: Rules = "squad") -> str:
-    """What of an answer is compared: words, with one blank between them."""
+    """What is compared of an answer: words, with one space between them."""
     if rules == "korquad":
         return " ".join(text.translate(_KORQUAD_MARKS).lower().translate(_PUNCTUATION).split())
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
@@ -276,13 +279,3 @@ def f1(predicted: str, gold: str, rules: Rules = "squad") -> float:
 def _units(text: str, rules: Rules) -> Counter[str]:
     words = normalised(text, rules).split()
     return Counter("".join(words) if rules == "korquad" else words)
-
-
-def _best(
-    score: Callable[[str, str, Rules], float], gold: Sequence[str], predicted: str, rules: Rules
-) -> float:
-    return max((score(predicted, answer, rules) for answer in gold), default=0.0)
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0

@@ -1,18 +1,17 @@
-"""From a checkpoint to an `Elmo` that is ready to compute."""
+"""Where a model computes, in which type, and how much at once."""
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from math import inf
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import torch
 
-from ..config import Normalization, StateMode
 from ..engine import EngineName, Precision
 from ..errors import ConfigError, quoted
-from ..formats.checkpoint import OPTIONAL, Checkpoint
-from ..nn import ScalarMix
-from ..text.tokenize import TokenizerFunction
+from ..text.batch import grouped
 
 if TYPE_CHECKING:
     from .elmo import Elmo
@@ -22,9 +21,16 @@ log = logging.getLogger(__name__)
 Device: TypeAlias = str | torch.device | None
 DType: TypeAlias = Literal["float64", "float32", "float16", "bfloat16"] | torch.dtype
 AnyElmo = TypeVar("AnyElmo", bound="Elmo")
+T = TypeVar("T")
 
 CACHE_WORDS = 50_000
 """Words remembered by default: 26 MB for the small published model, 102 MB for the original."""
+
+MAX_BATCH_TOKENS = 8192
+"""Tokens that run together, whatever the number of sentences; bounds the memory of a batch."""
+
+WINDOW_BATCHES, WINDOW_SENTENCES, WINDOW_TOKENS = 16, 1000, 16384
+"""What is read ahead and embedded together, at most: 200 MB of the largest vectors."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,16 +76,12 @@ def find_device(device: Device) -> torch.device:
 
     MPS has to be asked for by name, because elmokit has not been tested on it.
     """
-    if device is not None and device != "auto":
-        return _named(device)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    if torch.backends.mps.is_available():
-        _mention_mps()
-    return torch.device("cpu")
-
-
-def _named(device: str | torch.device) -> torch.device:
+    if device is None or device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        if torch.backends.mps.is_available():
+            _mention_mps()
+        return torch.device("cpu")
     try:
         found = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as e:
@@ -114,38 +116,29 @@ def find_dtype(dtype: DType) -> torch.dtype:
     raise ConfigError(f"dtype={quoted(dtype)}: expected one of {', '.join(named)}")
 
 
-def reading(
-    checkpoint: Checkpoint,
-    *,
-    state: StateMode | None,
-    tokenizer: str | TokenizerFunction | None,
-    normalization: Normalization | Literal["as saved"] | None,
-) -> TokenizerFunction | None:
-    """Let a checkpoint read text in another way than it was saved with.
+def windows(
+    items: Iterable[T], size: Callable[[T], int], *, carries: bool, batch_size: int
+) -> Iterator[list[T]]:
+    """The items of a stream in the groups that are embedded together.
 
-    Returns:
-        A tokenizer that is a function, which a configuration cannot hold.
+    Where a group ends depends on its own items alone, so work that resumes at any group continues
+    with the same groups. A carried state goes from each call to the next by row, so that rows must
+    not shift: each `batch_size` sentences are then a call.
+
+    Args:
+        items: Sentences, perhaps with more than their tokens.
+        size: Tokens of an item.
+        carries: Whether the model's state is carried from call to call.
+        batch_size: Sentences that run together, at most.
     """
-    changes: dict[str, Any] = {} if state is None else {"state": state}
-    function = None
-    if isinstance(tokenizer, str):
-        changes["tokenizer"] = tokenizer
-    elif tokenizer is not None:
-        changes["tokenizer"], function = None, tokenizer
-    if normalization != "as saved":
-        changes["normalization"] = normalization
-    checkpoint.config = replace(checkpoint.config, **changes)
-    return function
+    check_batch_size(batch_size)
+    if carries:
+        return grouped(items, size, max_items=batch_size, max_size=inf)
+    max_items = min(WINDOW_BATCHES * batch_size, WINDOW_SENTENCES)
+    return grouped(items, size, max_items=max_items, max_size=WINDOW_TOKENS)
 
 
-def fill(elmo: "Elmo", checkpoint: Checkpoint) -> None:
-    """Give a model the tensors of a checkpoint, which it takes over."""
-    tensors = dict(checkpoint.tensors)
-    warm = [tensors.pop(name, None) for name in OPTIONAL]
-    if not checkpoint.config.mixes:
-        fresh = ScalarMix(elmo.num_layers).state_dict()
-        tensors |= {f"mixes.default.{name}": value for name, value in fresh.items()}
-    with torch.no_grad():
-        elmo.load_state_dict(tensors, strict=True, assign=True)
-    elmo.warm_h, elmo.warm_c = warm
-    elmo.format, elmo.notes = checkpoint.format, checkpoint.notes
+def check_batch_size(batch_size: int) -> None:
+    """Raise if `batch_size` is not positive."""
+    if batch_size < 1:
+        raise ConfigError(f"batch_size={batch_size}: expected 1 or more")
