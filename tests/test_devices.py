@@ -175,7 +175,7 @@ def test_a_task_learns_on_a_device(
 # Their tensors never leave the CPU.
 ON_THE_CPU = {"engine/torch_lstm.py", "engine/packed.py", "probes/layers.py", "probes/pos.py"}
 # An integer made of a float64 on the CPU, and the names of the types.
-NAMED = {"pretraining/distributed.py", "model/loading.py", "engine/plain.py"}
+NAMED = {"pretraining/distributed.py", "model/execution.py", "engine/plain.py"}
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.name)

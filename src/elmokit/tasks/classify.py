@@ -4,7 +4,6 @@ The model is the biattentive classification network (McCann et al. 2017; paper, 
 sentiment). It reads PTB trees with labels, TSV and JSON lines.
 """
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +20,18 @@ from ..text.reader import Reader
 from .config import MAX_WIDTH, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
 from .parts.embedding import TaskEmbedding, TokenBatch
 from .parts.encoders import BiLstm, VariationalDropout
-from .parts.lines import Lines, filled_lines, json_lines, json_object, split_held_out, table_rows
+from .parts.lines import (
+    LabelledRow,
+    Lines,
+    filled_lines,
+    json_lines,
+    json_object,
+    split_held_out,
+    table_rows,
+    tokenized_rows,
+)
 from .parts.metrics import require_libraries
 from .task import LabelModel, LabelSets, LabelTask, Read
-
-log = logging.getLogger(__name__)
-
 
 _TREE_TOKEN = re.compile(r"[()]|[^()\s]+")
 _TREE_LABELS = ("0", "1", "2", "3", "4")
@@ -163,7 +168,8 @@ def read_tsv(
         lines: The lines of the file, if they have been read already.
     """
     rows = table_rows(path, text, label, lines=lines)
-    return _labelled(path, tokenizer, ((where, words, name) for where, (words, name) in rows))
+    texts = ((where, [words], name) for where, (words, name) in rows)
+    return _labelled(path, texts, tokenizer)
 
 
 def read_jsonl(
@@ -176,31 +182,20 @@ def read_jsonl(
 ) -> list[LabelledText]:
     """The texts of a file with one JSON object per line; a label may be text or a whole number."""
     rows = (
-        (where, _field(record, text, (str,), where), str(_field(record, label, (str, int), where)))
+        (where, [_field(record, where, text, str)], str(_field(record, where, label, str, int)))
         for where, record in json_lines(path, lines)
     )
-    return _labelled(path, tokenizer, rows)
+    return _labelled(path, rows, tokenizer)
 
 
 def _labelled(
-    path: Path | str, tokenizer: Callable[[str], list[str]], rows: Iterable[tuple[str, str, str]]
+    path: Path | str, rows: Iterable[LabelledRow], tokenizer: Callable[[str], list[str]]
 ) -> list[LabelledText]:
-    """The rows (where, text, label) that have a text."""
-    examples = []
-    num_empty = 0
-    for where, words, label in rows:
-        if not label.strip():
-            raise FormatError(f"{where}: the label is empty")
-        tokens = tuple(tokenizer(words))
-        num_empty += not tokens
-        if tokens:
-            examples.append(LabelledText(tokens, label.strip()))
-    if num_empty:
-        log.warning("%s: examples without a text, left out: %d", path, num_empty)
-    return examples
+    found = tokenized_rows(path, rows, tokenizer, "examples without a text")
+    return [LabelledText(text, label) for (text,), label in found]
 
 
-def _field(record: dict[str, Any], name: str, kinds: tuple[type, ...], where: str) -> Any:
+def _field(record: dict[str, Any], where: str, name: str, *kinds: type) -> Any:
     if name not in record:
         raise FormatError(
             f"{where}: the field {quoted(name)} is missing; "

@@ -5,7 +5,6 @@ al. 2017; paper, section 4: SNLI). Shapes: P pairs, B = 2P sentences (all premis
 hypotheses), T tokens, K labels.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +21,18 @@ from ..text.reader import Reader
 from .config import MAX_WIDTH, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
 from .parts.embedding import TaskEmbedding, TokenBatch
 from .parts.encoders import BiLstm, VariationalDropout
-from .parts.lines import Lines, filled_lines, json_lines, json_object, split_held_out, table_rows
+from .parts.lines import (
+    LabelledRow,
+    Lines,
+    filled_lines,
+    json_lines,
+    json_object,
+    split_held_out,
+    table_rows,
+    tokenized_rows,
+)
 from .parts.metrics import require_libraries
 from .task import LabelModel, LabelSets, LabelTask, Read
-
-log = logging.getLogger(__name__)
-
 
 NAMES = (("premise", "hypothesis", "label"), ("sentence1", "sentence2", "gold_label"))
 """What the files call the three: ours, and the original ones."""
@@ -83,33 +88,23 @@ def read_inference(path: Path | str, tokenizer: Callable[[str], list[str]]) -> l
     lines = filled_lines(path)
     is_json = lines[0][1].lstrip().startswith("{")
     rows = _json_rows(path, lines) if is_json else _table_rows(path, lines)
-    pairs = []
-    num_empty = 0
-    for where, premise, hypothesis, label in rows:
-        if not label:
-            raise FormatError(f"{where}: the label is empty")
-        if label in NO_GOLD:
-            continue
-        sides = tuple(tokenizer(premise)), tuple(tokenizer(hypothesis))
-        num_empty += not all(sides)
-        if all(sides):
-            pairs.append(SentencePair(*sides, label))
-    if num_empty:
-        log.warning("%s: pairs with an empty side, left out: %d", path, num_empty)
+    gold = (row for row in rows if row[2].strip() not in NO_GOLD)
+    found = tokenized_rows(path, gold, tokenizer, "pairs with an empty side")
+    pairs = [SentencePair(premise, hypothesis, label) for (premise, hypothesis), label in found]
     if not pairs:
         raise InputError(f"{path} has no pair with a gold label")
     return pairs
 
 
-def _json_rows(path: Path | str, lines: Lines) -> Iterator[tuple[str, str, str, str]]:
+def _json_rows(path: Path | str, lines: Lines) -> Iterator[LabelledRow]:
     for where, record in json_lines(path, lines):
         names = NAMES[1] if NAMES[1][0] in record and NAMES[0][0] not in record else NAMES[0]
         premise, hypothesis = (json_field(record, n, str, where=where) for n in names[:2])
         label = json_field(record, names[2], str, int, where=where)
-        yield where, premise, hypothesis, str(label).strip()
+        yield where, [premise, hypothesis], str(label)
 
 
-def _table_rows(path: Path | str, lines: Lines) -> Iterator[tuple[str, str, str, str]]:
+def _table_rows(path: Path | str, lines: Lines) -> Iterator[LabelledRow]:
     header = lines[0][1]
     columns = [name.strip() for name in header.split("\t")]
     names = next((names for names in NAMES if set(names) <= set(columns)), None)
@@ -118,8 +113,8 @@ def _table_rows(path: Path | str, lines: Lines) -> Iterator[tuple[str, str, str,
             f"{path}: expected JSON lines, or a header with {', '.join(NAMES[0])} "
             f"(or {', '.join(NAMES[1])}); the first line is {header!r:.80}"
         )
-    for where, (premise, hypothesis, label) in table_rows(path, *names, lines=lines):
-        yield where, premise, hypothesis, label.strip()
+    for where, (*sides, label) in table_rows(path, *names, lines=lines):
+        yield where, sides, label
 
 
 class Esim(LabelModel[SentencePair]):

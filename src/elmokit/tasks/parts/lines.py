@@ -1,8 +1,9 @@
 """Data with one example per line: JSON objects and tab-separated tables, and what is held out."""
 
 import json
+import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -14,8 +15,12 @@ from ...files.read import read_lines
 T = TypeVar("T")
 
 
+log = logging.getLogger(__name__)
+
 Lines: TypeAlias = list[tuple[int, str]]
 """The lines of a file, with their numbers, from 1."""
+LabelledRow: TypeAlias = tuple[str, Sequence[str], str]
+"""The file and line of a row for errors, its texts and its label."""
 
 
 def numbered_lines(path: Path | str) -> Lines:
@@ -93,6 +98,29 @@ def table_rows(
         if len(values) != width:
             raise FormatError(f"{where}: found {len(values)} of {width} columns")
         yield where, [values[column] for column in numbers]
+
+
+def tokenized_rows(
+    path: Path | str,
+    rows: Iterable[LabelledRow],
+    tokenizer: Callable[[str], list[str]],
+    without_tokens: str,
+) -> Iterator[tuple[list[tuple[str, ...]], str]]:
+    """The tokens of the texts of each row, and its label.
+
+    Rows with an empty text are left out, and their number is logged as that of `without_tokens`.
+    """
+    num_empty = 0
+    for where, texts, label in rows:
+        if not label.strip():
+            raise FormatError(f"{where}: the label is empty")
+        tokens = [tuple(tokenizer(text)) for text in texts]
+        if all(tokens):
+            yield tokens, label.strip()
+        else:
+            num_empty += 1
+    if num_empty:
+        log.warning("%s: %s, left out: %d", path, without_tokens, num_empty)
 
 
 @dataclass(frozen=True, slots=True)

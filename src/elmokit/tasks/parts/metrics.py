@@ -33,10 +33,10 @@ def span_scores(
     labels = sorted({tag[2:] for side in tags for sentence in side for tag in sentence} - {""})
     # Without a `mode`, seqeval follows the CoNLL script; its strict mode drops odd spans.
     overall = precision_recall_fscore_support(*tags, average="micro", zero_division=0)
-    scores: dict[str, Any] = _named(*overall)
+    scores: dict[str, Any] = _as_scores(*overall)
     each = precision_recall_fscore_support(*tags, average=None, zero_division=0) if labels else ()
     scores["labels"] = {
-        label: _named(*values) for label, values in zip(labels, zip(*each), strict=True)
+        label: _as_scores(*values) for label, values in zip(labels, zip(*each), strict=True)
     }
     return scores
 
@@ -92,13 +92,9 @@ def precision_recall_f1(num_right: int, num_predicted: int, num_gold: int) -> di
     }
 
 
-def _named(precision: Any, recall: Any, f1: Any, support: Any) -> dict[str, Any]:
-    return {
-        "precision": float(precision),
-        "recall": float(recall),
-        "f1": float(f1),
-        "support": int(support),
-    }
+def _as_scores(precision: Any, recall: Any, f1: Any, support: Any) -> dict[str, Any]:
+    ratios = {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
+    return ratios | {"support": int(support)}
 
 
 def require_libraries() -> None:
