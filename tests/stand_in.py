@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from elmokit.model import loading
+from elmokit.model import execution
 
 NAME = "meta"
 # What takes tensors of both devices on a GPU, too: copies, and indices and lengths on the CPU.
@@ -94,7 +94,7 @@ class StandIn(TorchDispatchMode):
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of a device to pass to elmokit, which computes but has no float64."""
     with monkeypatch.context() as patch, StandIn():
-        patch.setattr(loading, "_named", torch.device)
+        patch.setattr(execution, "_named_device", torch.device)
         for name in ("tensor", "as_tensor"):
             patch.setattr(torch, name, _made_here(getattr(torch, name)))
         yield NAME

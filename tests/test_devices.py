@@ -18,7 +18,7 @@ from elmokit import Elmo
 from elmokit.compat import allennlp
 from elmokit.formats.load import read_checkpoint
 from elmokit.formats.save import write_checkpoint
-from elmokit.model import loading
+from elmokit.model import execution
 from elmokit.model.execution import find_device
 from elmokit.tasks.runs.load import load_task
 from elmokit.tasks.runs.train import train_task
@@ -39,7 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, *, cuda: bool, mps: bool) -> None:
     """Pretend to be a machine with these devices."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
-    loading._mention_mps.cache_clear()
+    execution._mention_mps.cache_clear()
 
 
 @pytest.mark.parametrize("device", [None, "auto"])
@@ -76,7 +76,7 @@ def test_a_device_that_cannot_do_it_is_refused(
     make_tiny().save_pretrained(tmp_path / "model")
     load = Elmo.from_pretrained
     assert_refused(lambda: load(tmp_path / "model", device="meta"), "meta")
-    monkeypatch.setattr(loading, "_named", torch.device)
+    monkeypatch.setattr(execution, "_named_device", torch.device)
     assert_refused(
         lambda: load(tmp_path / "model", device="mps", dtype="float64"), "float64", "device='cpu'"
     )

@@ -53,8 +53,8 @@ def interrupted_after(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 KILLED = """
 import os, signal, sys
-from elmokit.model import windows
-windows.WINDOW_SENTENCES, moment = int(sys.argv.pop(1)), sys.argv.pop(1)
+from elmokit.model import execution
+execution.WINDOW_SENTENCES, moment = int(sys.argv.pop(1)), sys.argv.pop(1)
 replace, names = os.replace, []
 def deadly(source, target):
     names.append(target)
@@ -88,8 +88,8 @@ def test_killed_run_continues_to_the_same_bits(
 
 KILLED_IN_LINES = """
 import os, signal, sys
-from elmokit.model import windows
-windows.WINDOW_SENTENCES, moment = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+from elmokit.model import execution
+execution.WINDOW_SENTENCES, moment = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 fsync, calls = os.fsync, []
 def deadly(file):
     calls.append(file)

@@ -23,6 +23,8 @@ DType: TypeAlias = Literal["float64", "float32", "float16", "bfloat16"] | torch.
 AnyElmo = TypeVar("AnyElmo", bound="Elmo")
 T = TypeVar("T")
 
+DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
 CACHE_WORDS = 50_000
 """Words remembered by default: 26 MB for the small published model, 102 MB for the original."""
 
@@ -76,12 +78,16 @@ def find_device(device: Device) -> torch.device:
 
     MPS has to be asked for by name, because elmokit has not been tested on it.
     """
-    if device is None or device == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        if torch.backends.mps.is_available():
-            _mention_mps()
-        return torch.device("cpu")
+    if device is not None and device != "auto":
+        return _named_device(device)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available():
+        _mention_mps()
+    return torch.device("cpu")
+
+
+def _named_device(device: str | torch.device) -> torch.device:
     try:
         found = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as e:
@@ -104,16 +110,11 @@ def _mention_mps() -> None:
 
 def find_dtype(dtype: DType) -> torch.dtype:
     """The type of that name."""
-    named = {
-        "float64": torch.float64,
-        "float32": torch.float32,
-        "float16": torch.float16,
-        "bfloat16": torch.bfloat16,
-    }
-    for name, value in named.items():
-        if dtype in (name, value):
-            return value
-    raise ConfigError(f"dtype={quoted(dtype)}: expected one of {', '.join(named)}")
+    names = [str(known).removeprefix("torch.") for known in DTYPES]
+    for name, known in zip(names, DTYPES, strict=True):
+        if dtype in (name, known):
+            return known
+    raise ConfigError(f"dtype={quoted(dtype)}: expected one of {', '.join(names)}")
 
 
 def windows(

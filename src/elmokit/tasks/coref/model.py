@@ -159,19 +159,15 @@ class Mentions(nn.Module):
         return ScoredSpans(x, states, weights, widths, self.score.finish(hidden))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ScoredSpans:
     """The spans of a document on their grid, with s_m; g is made for those that are kept."""
 
-    def __init__(
-        self,
-        x: Float[Tensor, "T D"],
-        states: Float[Tensor, "T H"],
-        weights: Float[Tensor, "T W W"],
-        widths: Float[Tensor, "W F"],
-        scores: Float[Tensor, "T W"],
-    ) -> None:
-        self.x, self.states, self.weights, self.widths = x, states, weights, widths
-        self.scores = scores
+    x: Float[Tensor, "T D"]
+    states: Float[Tensor, "T H"]
+    weights: Float[Tensor, "T W W"]
+    widths: Float[Tensor, "W F"]
+    scores: Float[Tensor, "T W"]
 
     def represent(self, kept: Sequence[tuple[int, int]]) -> Float[Tensor, "N G"]:
         """g of the spans at these cells of the grid."""

@@ -25,9 +25,7 @@ log = logging.getLogger(__name__)
 class SeedResults:
     """The results of a run's seeds on disk: `best.json`, and `metrics.json` once finished.
 
-    Args:
-        metric: The task's score.
-        mixes: Number of layers of each mix.
+    They have the score `metric` of the task, and the weights of `mixes` of so many layers.
     """
 
     metric: str
@@ -87,14 +85,9 @@ class _Stopped(Exception):
 
 
 class SeedRun(Generic[ConfigT, ExampleT, PredictionT]):
-    """A trainer with its folder.
+    """A trainer with its folder; it stops when `signals` say so.
 
-    Args:
-        folder: Where everything goes.
-        trainer: The training, at its beginning.
-        signals: Say when to stop.
-        tuned: The biLM that is trained, too.
-        on_row: Gets the row of every epoch.
+    `tuned` is a biLM that is trained, too; `on_row` gets the row of every epoch.
     """
 
     def __init__(
