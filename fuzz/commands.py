@@ -13,7 +13,6 @@ from typing import Any
 
 import elmokit.corpus.prepare as preparing
 import elmokit.embed_file as embedding
-import elmokit.model.execution as windows
 from elmokit import Corpus, Elmo, PrepareConfig, download_model, load_task, prepare, train_task
 from elmokit.cli.evaluate import evaluate_cli
 from elmokit.compat.allennlp import ElmoEmbedder
@@ -24,6 +23,7 @@ from elmokit.formats.catalogue.entries import find_model
 from elmokit.formats.catalogue.install import fetch_address
 from elmokit.formats.load import writable
 from elmokit.formats.save import write_checkpoint
+from elmokit.model import execution
 from elmokit.pretraining.records import read_log
 from elmokit.pretraining.run import pretrain
 
@@ -133,7 +133,7 @@ def _prepares() -> dict[str, Command]:
 
 
 def _embed(folder: Path, name: str, seed: int = 0, **options: bool) -> None:
-    windows.WINDOW_SENTENCES = 25  # so that there are several blocks
+    execution.WINDOW_SENTENCES = 25  # so that there are several blocks
     embedding.embed_file(tiny(seed), folder / "text.txt", folder / name, **options)
 
 
