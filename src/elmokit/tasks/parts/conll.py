@@ -95,6 +95,8 @@ def read_tagged(
     *,
     tag: Tagset = "upos",
     tokenizer: Callable[[str], list[Token]] | None = None,
+    token_column: int | None = None,
+    tag_column: int = -1,
 ) -> list[TaggedSentence]:
     """The sentences of a file in any of the formats that are read here.
 
@@ -104,6 +106,8 @@ def read_tagged(
         path: The file, plain or compressed.
         tag: Which tag of CoNLL-U.
         tokenizer: Splits the text of KLUE, which has characters only.
+        token_column: As for `read_columns`.
+        tag_column: Likewise.
     """
     lines = numbered_lines(path)
     if _is_conllu(path, lines):
@@ -112,7 +116,7 @@ def read_tagged(
         if tokenizer is None:
             raise ConfigError(f"{path} has tags of characters; give a tokenizer to make tokens")
         return read_klue(path, tokenizer, lines)
-    return read_columns(path, lines=lines)
+    return read_columns(path, token_column=token_column, tag_column=tag_column, lines=lines)
 
 
 def read_columns(
