@@ -11,7 +11,7 @@ import torch
 from ..engine.likelihood import Likelihood, Perplexity, SentenceScore, Tally
 from ..errors import ConfigError, InputError, quoted
 from ..text.batch import batches
-from ..text.ids import BOS, EOS, UNK, Vocab
+from ..text.ids import BOS, EOS, UNK
 from ..text.reader import TextOrTokens, check_iterable, check_sentence, parse_marked
 from .execution import MAX_BATCH_TOKENS, check_batch_size, windows
 
