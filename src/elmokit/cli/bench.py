@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
-from .options import Device, Json, Model, Verbose, check_text, load_model
+from .options import Device, Execution, Json, Model, check_text
 from .report import reported
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ def bench_cli(
     threads: Threads = None,
     device: Device = "auto",
     as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Measure tokens per second, latency and memory of a model on this machine.
 
@@ -42,7 +41,7 @@ def bench_cli(
     """
     if text is not None:
         check_text(text)
-    elmo = load_model(model, device, None)
+    elmo = Execution(device=device).load(model)
     import torch
 
     from .. import bench

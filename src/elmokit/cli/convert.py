@@ -7,15 +7,10 @@ import typer
 from typer.core import TyperCommand
 
 from ..errors import ConfigError
-from .options import Force, Quiet, Verbose
+from .options import Force, Quiet
 from .report import reported, say
 
-
-class TypeName(StrEnum):
-    """A type of weights."""
-
-    float32 = "float32"
-    float16 = "float16"
+TypeName = StrEnum("TypeName", ["float32", "float16"])
 
 
 class ConvertCommand(TyperCommand):
@@ -65,7 +60,6 @@ def convert_cli(
     dtype: Type = TypeName.float32,
     force: Force = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Write a model in another format, its weights bit for bit.
 

@@ -14,16 +14,13 @@ from ..files.read import read_lines
 from ..vectors import check_output, write_jsonl
 from .options import (
     BatchSize,
-    Device,
-    Engine,
+    Execution,
     Force,
     Model,
     NoProgress,
     Quiet,
     Tokenizer,
-    Verbose,
     check_text,
-    load_model,
     parse_layers,
 )
 from .report import in_bytes, reported, say, shows_bar
@@ -32,29 +29,9 @@ if TYPE_CHECKING:
     from ..model import Elmo
 
 
-class LevelName(StrEnum):
-    """What gets a vector."""
-
-    token = "token"
-    sentence = "sentence"
-
-
-class PoolingName(StrEnum):
-    """How the vectors of a sentence become one."""
-
-    mean = "mean"
-    max = "max"
-    first = "first"
-    last = "last"
-
-
-class StateName(StrEnum):
-    """Where the LSTMs start a sentence."""
-
-    zero = "zero"
-    warm = "warm"
-    carry = "carry"
-
+LevelName = StrEnum("LevelName", ["token", "sentence"])
+PoolingName = StrEnum("PoolingName", ["mean", "max", "first", "last"])
+StateName = StrEnum("StateName", ["zero", "warm", "carry"])
 
 Source = Annotated[
     str,
@@ -94,14 +71,13 @@ def embed_cli(
     pooling: PoolingOption = PoolingName.mean,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
-    device: Device = "auto",
-    engine: Engine = "auto",
+    *,
+    execution: Execution,
     state: StateOption = None,
     no_progress: NoProgress = False,
     force: Force = False,
     resume: Resume = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Embed a text file, one sentence per line.
 
@@ -119,9 +95,7 @@ def embed_cli(
         "batch_size": batch_size,
     }  # fmt: skip
     bar = shows_bar(no_progress, quiet)
-    elmo = load_model(
-        model, device, tokenizer, cast(StateMode | None, state and state.value), engine
-    )
+    elmo = execution.load(model, tokenizer, cast(StateMode | None, state and state.value))
     if output == "-":
         _embed_to_stdout(elmo, source, options, bar)
     else:

@@ -18,16 +18,13 @@ from ..files.write import whole_file
 from .embed import StateOption
 from .options import (
     BatchSize,
-    Device,
-    Engine,
+    Execution,
     Force,
     Json,
     NoProgress,
     Quiet,
     Tokenizer,
-    Verbose,
     check_text,
-    load_model,
 )
 from .prepare import SentencesName
 from .report import aligned, reported, shows_bar
@@ -97,13 +94,12 @@ def evaluate_cli(
     state: StateOption = None,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
-    device: Device = "auto",
-    engine: Engine = "auto",
+    *,
+    execution: Execution,
     as_json: Json = False,
     force: Force = False,
     no_progress: NoProgress = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Measure how well a model predicts texts (their perplexity), or score a task run.
 
@@ -122,7 +118,9 @@ def evaluate_cli(
     if texts.count("-") > 1:
         raise ConfigError("standard input (-) can be read only once")
     if is_task_run(model):
-        is_for_text = state or tokenizer or engine != "auto" or sentences != SentencesName.LINES
+        is_for_text = (
+            state or tokenizer or execution.engine != "auto" or sentences != SentencesName.LINES
+        )
         if scores or streams or is_for_text:
             raise ConfigError(
                 "--scores, --streams, --sentences, --state, --tokenizer and --engine are for "
@@ -130,16 +128,14 @@ def evaluate_cli(
             )
         if seed is not None and all_seeds:
             raise ConfigError("--seed and --all-seeds: expected one of the two")
-        results, metric = _task_scores(model, texts, bilm, seed, all_seeds, device)
+        results, metric = _task_scores(model, texts, bilm, seed, all_seeds, execution.device)
         _print_task_scores(results, metric, as_json)
         return
     if seed is not None or all_seeds or bilm is not None:
         raise ConfigError(f"--seed, --all-seeds and --model are for task runs; {model} is none")
     _check_options(scores, streams, state, as_json, force)
     _check_texts(texts)
-    elmo = load_model(
-        model, device, tokenizer, cast(StateMode | None, state and state.value), engine
-    )
+    elmo = execution.load(model, tokenizer, cast(StateMode | None, state and state.value))
     bar = shows_bar(no_progress, quiet)
     with _open_scores(scores) as file:
         facts = perplexities(elmo, texts, sentences.value, bar, streams, batch_size, file, quiet)

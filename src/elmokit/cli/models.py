@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Force, Json, Quiet, Verbose
+from .options import Force, Json, Quiet
 from .report import aligned, in_bytes, reported, say
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ Unverified = Annotated[
 
 
 @reported
-def models_cli(
-    language: Language = None, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False
-) -> None:
+def models_cli(language: Language = None, as_json: Json = False, quiet: Quiet = False) -> None:
     """List the bundled and the published models."""
     from ..formats.catalogue import list_models
 
@@ -57,7 +55,6 @@ def download_cli(
     unverified: Unverified = False,
     force: Force = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Download a published model, so that it loads by its name.
 

@@ -9,7 +9,7 @@ import typer
 from ..errors import ConfigError, InputError
 from ..files.read import read_lines
 from ..text.batch import grouped
-from .options import Device, Json, Quiet, Verbose, check_text
+from .options import Device, Json, Quiet, check_text
 from .report import reported
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ def predict_cli(
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Print what a trained model says about each line of a text.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import ConfigError
-from .options import Force, Json, NoProgress, Quiet, Verbose
+from .options import Force, Json, NoProgress, Quiet
 from .report import aligned, in_bytes, reported, say, shows_bar
 
 if TYPE_CHECKING:
@@ -123,7 +123,6 @@ def prepare_cli(
     as_json: Json = False,
     no_progress: NoProgress = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Make a corpus to pre-train on from plain text.
 

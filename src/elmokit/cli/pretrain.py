@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigError
-from .options import Device, Force, Quiet, Verbose, apply_file
+from .options import Device, Force, Quiet, Resume, Settings, apply_file
 from .report import in_time, reported, say
 
 if TYPE_CHECKING:
@@ -27,10 +27,6 @@ ConfigFile = Annotated[
     str | None,
     typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the preset."),
 ]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Such as train.lr=1e-3; can be repeated."),
-]
 Source = Annotated[
     str | None,
     typer.Option("--from", metavar="MODEL", help="Continue from a model in any published format."),
@@ -43,7 +39,6 @@ Vectors = Annotated[
         "the Korean vectors inside Kiwi. --resume does not need them.",
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue where the run stopped.")]
 Minutes = Annotated[
     float | None,
     typer.Option(help="Budget in minutes, final evaluation included; the schedule fits it."),
@@ -68,7 +63,6 @@ def pretrain_cli(
     device: Device = "auto",
     tensorboard: Board = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Train a biLM on a prepared corpus; RUN is then a model like any other.
 

@@ -1,6 +1,7 @@
 """How a command ends and what it says: exit codes, one-line errors, logs, tables and numbers."""
 
 import functools
+import inspect
 import logging
 import os
 import sys
@@ -8,29 +9,49 @@ import traceback
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ParamSpec
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import typer
 
 from ..errors import MAX_MESSAGE, ElmoError, shortened
-
-P = ParamSpec("P")
+from .options import Verbose
 
 FAILURE, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 
 
-def reported(command: Callable[P, None]) -> Callable[P, None]:
+def reported(command: Callable[..., None]) -> Callable[..., None]:
     """`command` with its failures turned into one line on standard error and an exit code.
 
-    Its arguments `verbose` and `quiet` set how much is said.
+    It gets `--verbose`, which with `--quiet` sets how much is said. Where it takes a dataclass of
+    options, such as `Execution`, the fields are options of the command line.
     """
+    taken = inspect.signature(command).parameters
+    groups: dict[str, Any] = {
+        name: p.annotation for name, p in taken.items() if is_dataclass(p.annotation)
+    }
+    offered: list[inspect.Parameter] = []
+    for name, parameter in taken.items():
+        if name in groups:
+            offered += [_option(f.name, f.default, f.type) for f in fields(groups[name])]
+        else:
+            offered.append(parameter)
+    if "verbose" not in taken:
+        offered.append(_option("verbose", False, Verbose))
+    signature = inspect.Signature(offered)
 
     @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        verbose, quiet = bool(kwargs.get("verbose")), bool(kwargs.get("quiet"))
-        with _logging(verbose, quiet):
+    def run(*args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        verbose = given["verbose"]
+        with _logging(verbose, given.get("quiet", False)):
             try:
-                command(*args, **kwargs)
+                arguments = {name: given[name] for name in taken if name not in groups}
+                for name, group in groups.items():
+                    arguments[name] = group(**{f.name: given[f.name] for f in fields(group)})
+                command(**arguments)
                 sys.stdout.flush()
             except BrokenPipeError:
                 # The reader has enough. What is left must not fail again when Python ends.
@@ -47,7 +68,13 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
                 say(_explain(e), error=True)
                 raise typer.Exit(FAILURE) from None
 
+    run.__signature__ = signature  # type: ignore[attr-defined]
     return run
+
+
+def _option(name: str, default: object, annotation: object) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
 def say(message: str, *, error: bool = False) -> None:

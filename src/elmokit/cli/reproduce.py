@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ConfigError
-from .options import Device, Force, Quiet, Verbose
+from .options import Device, Force, Quiet
 from .report import reported, say
 
 Name = Annotated[
@@ -70,7 +70,6 @@ def reproduce_cli(
     force: Force = False,
     device: Device = "auto",
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Run an experiment of the paper; OUT/NAME.md has the result beside the paper's.
 

@@ -10,17 +10,14 @@ import typer
 
 from .options import (
     BatchSize,
-    Device,
-    Engine,
+    Execution,
     Json,
     Model,
     NoProgress,
     Quiet,
     Tokenizer,
-    Verbose,
     check_text,
     lines_shown,
-    load_model,
     parse_layers,
 )
 from .report import reported, say, shows_bar
@@ -56,12 +53,11 @@ def similar_cli(
     same_word: SameWord = False,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
-    device: Device = "auto",
-    engine: Engine = "auto",
+    *,
+    execution: Execution,
     as_json: Json = False,
     no_progress: NoProgress = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Find words that a corpus uses like the [word] of a query.
 
@@ -71,7 +67,7 @@ def similar_cli(
     from ..search import nearest
 
     check_text(corpus)
-    elmo = load_model(model, device, tokenizer, engine=engine)
+    elmo = execution.load(model, tokenizer)
     matches = nearest(
         elmo,
         lines_shown(corpus, shows_bar(no_progress, quiet)),

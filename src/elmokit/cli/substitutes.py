@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose, load_model
+from .options import Execution, Json, Model, Quiet, Tokenizer
 from .report import reported, say
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ def substitutes_cli(
     text: Text,
     k: Number = 10,
     tokenizer: Tokenizer = None,
-    device: Device = "auto",
-    engine: Engine = "auto",
+    *,
+    execution: Execution,
     as_json: Json = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Find the words that fit best in the place of the [word] of a sentence.
 
@@ -38,7 +37,7 @@ def substitutes_cli(
     (forward given all that is to the left, backward given all that is to the right) and the word;
     the word that was there comes last, if it is not among them.
     """
-    found = load_model(model, device, tokenizer, engine=engine).substitutes(text, k)
+    found = execution.load(model, tokenizer).substitutes(text, k)
     if as_json:
         original = found.original and found.original._asdict()
         best = [substitute._asdict() for substitute in found.best]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Device, Force, Quiet, Verbose, apply_file
+from .options import Device, Force, Quiet, Resume, Settings, Verbose, apply_file
 from .report import reported, say
 
 if TYPE_CHECKING:
@@ -45,12 +45,7 @@ ConfigFile = Annotated[
     str | None,
     typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the task's settings."),
 ]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Such as train.lr=1e-3; can be repeated."),
-]
 Seeds = Annotated[int, typer.Option(min=1, help="How many models to train.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue where the run stopped.")]
 Finetune = Annotated[bool, typer.Option("--finetune-bilm", help="Train the biLM, too.")]
 
 
