@@ -3,15 +3,18 @@
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import tee
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .errors import ConfigError, InputError
-from .layers import Layers, normalise
+from .layers import Layers, Vectors, normalise
 from .model import Elmo
-from .model.windows import windows
 from .text.reader import TextOrTokens, check_sentence, parse_marked
+
+Embedded: TypeAlias = tuple[int, list[str], Vectors]
+"""Number, tokens and vectors of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +88,18 @@ class _Candidates:
     def __init__(self, elmo: Elmo, sentences: Iterable[TextOrTokens], word: str | None) -> None:
         self.elmo = elmo
         self.sentences = sentences
-        self.carries = elmo.config.state == "carry"
         # A sentence that is left out would not pass on its state.
-        self.word = None if self.carries else word
+        self.word = None if elmo.config.state == "carry" else word
         self.num_tokens = 0
 
-    def embedded(
-        self, layer: Layers, batch_size: int
-    ) -> Iterator[tuple[int, list[str], NDArray[np.float32]]]:
+    def embedded(self, layer: Layers, batch_size: int) -> Iterator[Embedded]:
         """Number, tokens and vectors of each sentence."""
-        for window in windows(
-            self._read(), lambda s: len(s[1]), carries=self.carries, batch_size=batch_size
-        ):
-            tokens = [tokens for _, tokens in window]
-            vectors = self.elmo.embed(
-                tokens, layers=layer, batch_size=batch_size, show_progress_bar=False
-            )
-            for (index, found), array in zip(window, vectors, strict=True):
-                yield index, found, array
+        found, read = tee(self._read())
+        vectors = self.elmo.embed_stream(
+            (tokens for _, tokens in read), layers=layer, batch_size=batch_size
+        )
+        for (index, tokens), array in zip(found, vectors, strict=True):
+            yield index, tokens, array
 
     def _read(self) -> Iterator[tuple[int, list[str]]]:
         for index, item in enumerate(self.sentences):
@@ -112,12 +109,7 @@ class _Candidates:
                 yield index, tokens
 
 
-def _best(
-    embedded: Iterator[tuple[int, list[str], NDArray[np.float32]]],
-    target: NDArray[np.float32],
-    word: str | None,
-    k: int,
-) -> list[Match]:
+def _best(embedded: Iterator[Embedded], target: Vectors, word: str | None, k: int) -> list[Match]:
     """The `k` tokens nearest to `target`, best first; with `word` only those that are it."""
     best: list[tuple[float, int, int, list[str]]] = []
     for index, tokens, vectors in embedded:

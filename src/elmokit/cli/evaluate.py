@@ -15,6 +15,7 @@ from ..errors import ConfigError, FileError
 from ..files.folders import output_path
 from ..files.read import read_lines
 from ..files.write import whole_file
+from ..tables import format_table
 from .embed import StateOption
 from .options import (
     BatchSize,
@@ -27,10 +28,10 @@ from .options import (
     check_text,
 )
 from .prepare import SentencesName
-from .report import aligned, reported, shows_bar
+from .report import reported, short_path, shows_bar
 
 if TYPE_CHECKING:
-    from .perplexity import Facts
+    from .perplexity import Row
 
 Texts = Annotated[
     list[str],
@@ -138,9 +139,10 @@ def evaluate_cli(
     elmo = execution.load(model, tokenizer, cast(StateMode | None, state and state.value))
     bar = shows_bar(no_progress, quiet)
     with _open_scores(scores) as file:
-        facts = perplexities(elmo, texts, sentences.value, bar, streams, batch_size, file, quiet)
         rows = []
-        for row in facts:
+        for row in perplexities(
+            elmo, texts, sentences.value, bar, streams, batch_size, file, quiet
+        ):
             rows.append(row)
             if as_json:
                 print(json.dumps(row, ensure_ascii=False), flush=True)
@@ -187,15 +189,14 @@ def _open_scores(scores: str | None) -> Iterator[IO[str] | None]:
         yield file
 
 
-def _print_table(rows: "Sequence[Facts]", file: IO[str]) -> None:
+def _print_table(rows: "Sequence[Row]", file: IO[str]) -> None:
     titles = ("forward", "backward", "mean")
-    table: list[tuple[str, ...]] = [("text", *titles, "sentences", "tokens", "OOV")]
+    table = []
     for row in rows:
         perplexities = ("NaN" if row[name] is None else f"{row[name]:.2f}" for name in titles)
         numbers = (f"{row['sentences']:,}", f"{row['tokens']:,}", f"{row['unknown']:.1%}")
-        table.append((row["text"] or "all", *perplexities, *numbers))
-    for line in aligned(table):
-        print(line, file=file)
+        table.append((short_path(row["text"] or "all"), *perplexities, *numbers))
+    print(format_table(["text", *titles, "sentences", "tokens", "OOV"], table), file=file)
     if any(row[name] is None for row in rows for name in titles):
         print("NaN: the perplexity is infinite or not a number; see: elmokit info", file=file)
 

@@ -2,9 +2,8 @@
 
 import json
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, tee
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from ..corpus.corpus import Mode
@@ -18,14 +17,14 @@ if TYPE_CHECKING:
     from ..engine.likelihood import SentenceScore, Tally
     from ..model import Elmo
 
-Facts: TypeAlias = dict[str, Any]
+Row: TypeAlias = dict[str, Any]
 _SAMPLED_LINES = 10_000
 
 
 def perplexities(
     elmo: "Elmo", names: Sequence[str], mode: Mode, bar: bool, streams: int | None,
     batch_size: int, file: IO[str] | None, quiet: bool,
-) -> Iterator[Facts]:  # fmt: skip
+) -> Iterator[Row]:  # fmt: skip
     """The perplexity of each text as plain data, then that of all if there are several.
 
     Args:
@@ -59,12 +58,12 @@ def perplexities(
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
         if not tally.num_tokens:
             raise no_words(name)
-        yield _facts(name, tally, text.num_sentences, text.mode)
+        yield _row(name, tally, text.num_sentences, text.mode)
         total.add(tally)
         num_sentences += text.num_sentences
         modes.add(text.mode)
     if not is_one:
-        yield _facts(None, total, num_sentences, modes.pop() if len(modes) == 1 else "mixed")
+        yield _row(None, total, num_sentences, modes.pop() if len(modes) == 1 else "mixed")
 
 
 class _Text:
@@ -98,21 +97,16 @@ class _Text:
             yield number, tokens
 
 
-def _scores(text: _Text, batch_size: int) -> Iterator[tuple["SentenceScore", Facts]]:
+def _scores(text: _Text, batch_size: int) -> Iterator[tuple["SentenceScore", Row]]:
     """The score of each sentence, and its row of the file of scores."""
-    numbers: deque[int] = deque()  # of sentences that were read ahead
-
-    def read() -> Iterator[list[str]]:
-        for number, tokens in text.sentences():
-            numbers.append(number)
-            yield tokens
-
-    for score in text.elmo.score_stream(read(), batch_size=batch_size):
+    numbered, read = tee(text.sentences())
+    scores = text.elmo.score_stream((tokens for _, tokens in read), batch_size=batch_size)
+    for (number, _), score in zip(numbered, scores, strict=True):
         is_blank = score.num_tokens == 1
         yield (
             score,
             {
-                "line": numbers.popleft(),
+                "line": number,
                 "forward": 0.0 if is_blank else _number(score.forward),
                 "backward": 0.0 if is_blank else _number(score.backward),
                 "tokens": 0 if is_blank else score.num_tokens,
@@ -134,7 +128,7 @@ def no_words(name: str) -> InputError:
     return InputError(f"{name}: the text has no words, so there is nothing to evaluate")
 
 
-def _facts(name: str | None, tally: "Tally", num_sentences: int, mode: str) -> Facts:
+def _row(name: str | None, tally: "Tally", num_sentences: int, mode: str) -> Row:
     perplexity = tally.perplexity()
     return {
         "text": name,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import ConfigError
+from ..tables import format_table
 from .options import Force, Json, NoProgress, Quiet
-from .report import aligned, in_bytes, reported, say, shows_bar
+from .report import in_bytes, reported, say, short_path, shows_bar
 
 if TYPE_CHECKING:
     from ..corpus.report import Cropped, Input, Report
@@ -244,14 +245,14 @@ def _input_rows(inputs: Sequence["Input"]) -> Iterator[str]:
     """One row per input."""
     rows = [
         (
-            text.name, f"{text.weight:g}", in_bytes(text.bytes), f"{text.lines:,}",
+            short_path(text.name), f"{text.weight:g}", in_bytes(text.bytes), f"{text.lines:,}",
             f"{text.sentences:,}", f"{text.tokens:,}", f"{text.share:.1%}",
             f"{text.mode}: {text.reason}",
         )
         for text in inputs[:_MAX_ROWS]
     ]  # fmt: skip
     yield ""
-    yield from aligned([_INPUT_TITLES, *rows])
+    yield format_table(_INPUT_TITLES, rows)
     if len(inputs) > _MAX_ROWS:
         yield f"and {len(inputs) - _MAX_ROWS:,} more; --json shows all"
 
@@ -266,10 +267,13 @@ def _cleaned_rows(report: "Report") -> Iterator[str]:
     """What cleaning did, to each input if there are several, and to all."""
     titles = ("changed", "markup", "boilerplate", "duplicates", "leaked")
     inputs = report.inputs[:_MAX_ROWS] if len(report.inputs) > 1 else []
-    found = [*((text.name, text.cleaned) for text in inputs), ("all lines", report.cleaned)]
+    found = [
+        *((short_path(text.name), text.cleaned) for text in inputs),
+        ("all lines", report.cleaned),
+    ]
     rows = [(name, *(f"{getattr(done, title):,}" for title in titles)) for name, done in found]
     yield ""
-    yield from aligned([("cleaned", *titles), *rows])
+    yield format_table(("cleaned", *titles), rows)
 
 
 def _count(number: int, what: str) -> str:

@@ -3,11 +3,11 @@
 import json
 import shutil
 import sys
-import unicodedata
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..tables import width_of
 from .options import (
     BatchSize,
     Execution,
@@ -114,23 +114,18 @@ def _print_matches(matches: list["Match"]) -> None:
 def _excerpt(tokens: list[str], position: int, width: int) -> list[str]:
     """The tokens around `position` that fit into `width` columns."""
     first = last = position
-    used = _columns(tokens[position]) + 4  # an ellipsis and a space on each side
+    used = width_of(tokens[position]) + 4  # an ellipsis and a space on each side
     grows = True
     while grows:
         grows = False
-        if first > 0 and used + _columns(tokens[first - 1]) + 1 <= width:
+        if first > 0 and used + width_of(tokens[first - 1]) + 1 <= width:
             first, grows = first - 1, True
-            used += _columns(tokens[first]) + 1
-        if last + 1 < len(tokens) and used + _columns(tokens[last + 1]) + 1 <= width:
+            used += width_of(tokens[first]) + 1
+        if last + 1 < len(tokens) and used + width_of(tokens[last + 1]) + 1 <= width:
             last, grows = last + 1, True
-            used += _columns(tokens[last]) + 1
+            used += width_of(tokens[last]) + 1
     return [
         *(["…"] if first > 0 else []),
         *tokens[first : last + 1],
         *(["…"] if last + 1 < len(tokens) else []),
     ]
-
-
-def _columns(text: str) -> int:
-    """Columns of a terminal that a text takes; most East Asian characters take two."""
-    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)

@@ -24,8 +24,8 @@ from ..errors import FormatError, InputError, quoted
 from ..files.read import read_lines
 from ..layers import normalise
 from ..model import Elmo
+from ..tables import format_table, percent
 from .layers import Vectors, layer_names, read_marked, word_vectors
-from .tables import format_table, percent
 
 ALL = "all"
 HEADER = ("word", "sense", "sentence")

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..errors import FormatError, InputError
 from ..model import Elmo
+from ..tables import format_table, percent
 from ..tasks.parts.lines import json_lines
-from .tables import format_table, percent
 
 ALL = "all"
 COLUMNS = ("forward", "backward", "both")

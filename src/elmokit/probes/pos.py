@@ -21,10 +21,10 @@ from ..config import Config, within
 from ..errors import ConfigError, InputError
 from ..model import Elmo
 from ..nn import ScalarMix
+from ..tables import format_table, percent
 from ..tasks.parts.conll import TaggedSentence
 from ..vectors.static import StaticVectors
 from .layers import spread, token_layers
-from .tables import format_table, percent
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..layers import Pooling, normalise, poolers
 from ..model import Elmo
+from ..tables import format_table
 from ..tasks.parts.lines import ScoredPair
 from ..tasks.parts.metrics import correlations
 from .layers import layer_names, stream_layers, with_average
-from .tables import format_table
 
 Scores: TypeAlias = NDArray[np.float64]
 

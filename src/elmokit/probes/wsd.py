@@ -19,8 +19,8 @@ from ..errors import FileError, FormatError, InputError, quoted
 from ..files.read import read_lines
 from ..layers import normalise
 from ..model import Elmo
+from ..tables import format_table, percent
 from .layers import Vectors, layer_names, spread, stream_layers, with_average
-from .tables import format_table, percent
 
 ALL = "all"
 FIRST_SENSE = "first sense"

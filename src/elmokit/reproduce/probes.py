@@ -24,8 +24,8 @@ from ..probes import (
     wsd_probe,
 )
 from ..probes.similarity import require_scipy
-from ..probes.tables import format_table, percent
 from ..probes.wsd import SenseSentence, SenseSet
+from ..tables import format_table, percent
 from ..tasks.parts.conll import read_conllu
 from ..tasks.parts.lines import read_pairs
 from ..vectors.static import read_static_vectors
