@@ -65,7 +65,7 @@ def nearest(
         raise ConfigError(f"k={k}: expected 1 or more")
     if layer == "all":
         raise ConfigError("layer='all': expected one layer, 'average', 'top' or a mix")
-    tokens, position = parse_query(elmo, query)
+    tokens, position = parse_marked(elmo.reader, query)
     target = normalise(elmo.embed([tokens], layers=layer, show_progress_bar=False)[0][position])
     if not np.isfinite(target).all():
         raise InputError("the model gives no finite vector for the word; see: elmokit info")
@@ -75,11 +75,6 @@ def nearest(
     if not candidates.num_tokens:
         raise InputError("the corpus is empty: there is no word to compare with")
     return best
-
-
-def parse_query(elmo: Elmo, query: str) -> tuple[list[str], int]:
-    """The tokens of a query, without its brackets, and the position of the bracketed one."""
-    return parse_marked(elmo.reader, query)
 
 
 class _Candidates:

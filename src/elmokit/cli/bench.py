@@ -3,16 +3,13 @@
 import json
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..errors import InputError
 from .options import Device, Execution, Json, Model, check_text
 from .report import reported
-
-if TYPE_CHECKING:
-    from ..bench import Measurement
 
 Text = Annotated[
     str | None,
@@ -62,29 +59,23 @@ def bench_cli(
         "batch of 32": sentences[:32],
         "batch of 128": sentences[32:160],
     }
-    measurements = []
+    rows = []
     if not as_json:
         print(f"{model}: {torch.get_num_threads()} threads, medians of {rounds}\n")
-    for measurement in bench.measure(elmo, cases, rounds):
-        measurements.append(measurement)
+        print(f"{'case':13} {'engine':18} {'tokens':>7} {'ms':>9} {'tokens/s':>9} {'of sgemm':>9}")
+    for m in bench.measure(elmo, cases, rounds):
+        rows.append(asdict(m))
         if not as_json:
-            _print_row(measurement, is_first=len(measurements) == 1)
+            print(
+                f"{m.case:13} {m.engine:18} {m.num_tokens:7} {1000 * m.seconds:9.1f} "
+                f"{m.tokens_per_s:9.0f} {m.sgemm_share:9.0%}",
+                flush=True,
+            )
     rate, peak = bench.sgemm_rate(), bench.peak_memory_mb()
     if as_json:
-        rows = [asdict(m) for m in measurements]
         machine = {"engine": elmo.engine, "sgemm_gflops": rate / 1e9, "peak_rss_mb": peak}
         print(json.dumps({"rows": rows, **machine}))
     else:
         print(
             f"\nsgemm {rate / 1e9:.0f} GFLOP/s; peak memory {peak:.0f} MB; default: {elmo.engine}"
         )
-
-
-def _print_row(m: "Measurement", is_first: bool) -> None:
-    if is_first:
-        print(f"{'case':13} {'engine':18} {'tokens':>7} {'ms':>9} {'tokens/s':>9} {'of sgemm':>9}")
-    print(
-        f"{m.case:13} {m.engine:18} {m.num_tokens:7} {1000 * m.seconds:9.1f} "
-        f"{m.tokens_per_s:9.0f} {m.sgemm_share:9.0%}",
-        flush=True,
-    )

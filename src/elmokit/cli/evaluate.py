@@ -204,16 +204,7 @@ def _print_table(rows: "Sequence[Row]", file: IO[str]) -> None:
 def _task_scores(
     run: str, texts: Sequence[str], bilm: str | None, seed: int | None, all_seeds: bool, device: str
 ) -> tuple[dict[str, list[SeedScores]], str]:
-    """The scores of each seed that is asked for by data file, and the name of the main score.
-
-    Args:
-        run: Folder of the run.
-        texts: Files or folders of labelled data.
-        bilm: Where the biLM is now.
-        seed: Which seed; None for the best on the development data.
-        all_seeds: All of them instead.
-        device: Any torch device.
-    """
+    """The scores of each seed that is asked for by data file, and the name of the main score."""
     from ..tasks.runs.files import seed_numbers
     from ..tasks.runs.load import load_seeds, load_task
 

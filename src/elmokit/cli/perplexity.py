@@ -27,15 +27,8 @@ def perplexities(
 ) -> Iterator[Row]:  # fmt: skip
     """The perplexity of each text as plain data, then that of all if there are several.
 
-    Args:
-        elmo: The model.
-        names: The texts; `-` is standard input.
-        mode: How sentences are found.
-        bar: Whether to show a progress bar.
-        streams: Lanes to read each text in; None for each sentence on its own.
-        batch_size: Sentences that run together, at most.
-        file: Where the scores of each sentence go, as JSON lines.
-        quiet: Whether not to say what "auto" chose.
+    `streams` are lanes to read each text in; with None each sentence stands on its own, and its
+    scores go to `file` as JSON lines.
     """
     from ..engine.likelihood import Tally
 
@@ -67,13 +60,7 @@ def perplexities(
 
 
 class _Text:
-    """The sentences of a text as tokens.
-
-    Args:
-        elmo: The model that reads it.
-        lines: Its lines.
-        mode: How sentences are found; "auto" looks at the first lines.
-    """
+    """The sentences of a text as the model's tokens; the mode "auto" looks at the first lines."""
 
     def __init__(self, elmo: "Elmo", lines: Iterable[str], mode: Mode) -> None:
         self.elmo, self.reason = elmo, ""

@@ -71,7 +71,9 @@ def predict_cli(
             raise InputError("--question or the text is empty: expected words in both")
         lines = [json.dumps({"question": one, "context": whole}) for one in question]
     numbered = enumerate(lines, start=1)
-    for window in grouped(numbered, _length, max_items=LINES_AT_ONCE, max_size=1 << 20):
+    for window in grouped(
+        numbered, lambda row: len(row[1]), max_items=LINES_AT_ONCE, max_size=1 << 20
+    ):
         examples, error = _examples(trained, window, text)
         for example, prediction in zip(examples, trained.predict(examples), strict=True):
             if as_json:
@@ -81,10 +83,6 @@ def predict_cli(
                 print("" if prediction is None else trained.task.as_text(example, prediction))
         if error is not None:
             raise error
-
-
-def _length(numbered: tuple[int, str]) -> int:
-    return len(numbered[1])
 
 
 def _examples(

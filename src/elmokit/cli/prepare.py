@@ -132,6 +132,7 @@ def prepare_cli(
     """
     from ..corpus.corpus import PrepareConfig
     from ..corpus.prepare import prepare
+    from ..pretraining.config import PRESETS, memory_estimate
 
     config = PrepareConfig(
         tokenizer=tokenizer, sentences=sentences.value, max_length=max_length,
@@ -146,7 +147,7 @@ def prepare_cli(
         )  # fmt: skip
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command continues") from None
-    memory = _memory(report)
+    memory = {name: memory_estimate(preset, report.vocab_size) for name, preset in PRESETS.items()}
     if as_json:
         print(json.dumps({**asdict(report), "memory": memory}, ensure_ascii=False))
     elif not quiet:
@@ -232,13 +233,6 @@ def _cropped(cropped: "Cropped", report: "Report") -> str:
     if cropped.needed > report.max_characters:
         return f"{text}; --max-characters {cropped.needed} would hold 99.99 % of the text"
     return text
-
-
-def _memory(report: "Report") -> dict[str, int]:
-    """Bytes that training each preset takes on this corpus."""
-    from ..pretraining.config import PRESETS, memory_estimate
-
-    return {name: memory_estimate(config, report.vocab_size) for name, config in PRESETS.items()}
 
 
 def _input_rows(inputs: Sequence["Input"]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Device, Force, Quiet, Resume, Settings, Verbose, apply_file
+from .options import Device, Force, Quiet, Resume, Settings, apply_file
 from .report import reported, say
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Train = Annotated[str, typer.Option("--train", metavar="FILE", help="File to lea
 Dev = Annotated[
     str, typer.Option("--dev", metavar="FILE", help="File that says which epoch is the best.")
 ]
-Run = Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
+Run = Annotated[str, typer.Option("-o", "--output", metavar="RUN", help="Folder of the run.")]
 Bilm = Annotated[
     str | None, typer.Option("--model", metavar="MODEL", help="The biLM, in any published format.")
 ]
@@ -51,6 +51,7 @@ Finetune = Annotated[bool, typer.Option("--finetune-bilm", help="Train the biLM,
 
 @reported
 def train_cli(
+    context: typer.Context,
     task: TaskName,
     train: Train,
     dev: Dev,
@@ -68,7 +69,6 @@ def train_cli(
     finetune: Finetune = False,
     device: Device = "auto",
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Train a task model on a frozen biLM; `evaluate` and `predict` read RUN.
 
@@ -111,27 +111,7 @@ def train_cli(
     except KeyboardInterrupt as e:
         if not holds_run(output):
             raise KeyboardInterrupt("nothing was learned yet; run the same command again") from None
-        command = _resume_command(
-            task,
-            {
-                "--train": train,
-                "--dev": dev,
-                "--model": model,
-                "-o": output,
-                "--resume": True,
-                "--elmo": elmo,
-                "--elmo-layers": elmo_layers,
-                "--static": static,
-                "--tokenizer": tokenizer,
-                "--config": config,
-                "--set": settings,
-                "--seeds": None if seeds == 1 else str(seeds),
-                "--finetune-bilm": finetune,
-                "--device": None if device == "auto" else device,
-                "--quiet": quiet,
-                "--verbose": verbose,
-            },
-        )
+        command = _resume_command(context)
         raise KeyboardInterrupt(*e.args, f"resume with: {command}") from None
     name = summary["metric"]
     scores = ", ".join(f"{result['dev'][name]:.4f}" for result in summary["seeds"])
@@ -151,15 +131,19 @@ def _resolve(task: str, path: str | None) -> "TaskConfig":
     return config.from_dict(values, path)
 
 
-def _resume_command(task: str, options: dict[str, str | list[str] | bool | None]) -> str:
+def _resume_command(context: typer.Context) -> str:
     """The command that continues a run with the options it was started with."""
-    words = ["elmokit", "train", task]
-    for name, value in options.items():
+    words = ["elmokit", "train", context.params["task"]]
+    given = {**context.params, "resume": True, "force": False}
+    for option in context.command.params:
+        value = given[str(option.name)]
+        if option.param_type_name == "argument" or not value or value == option.default:
+            continue
         if isinstance(value, bool):
-            words += [name] * value
+            words.append(option.opts[0])
         else:
-            values = [value] if isinstance(value, str) else value or []
-            words += [word for each in values for word in (name, each)]
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [word for each in values for word in (option.opts[0], str(each))]
     return shlex.join(words)
 
 

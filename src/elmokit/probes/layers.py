@@ -22,6 +22,11 @@ def layer_names(num_layers: int) -> tuple[str, ...]:
     return (*map(str, range(num_layers)), "average")
 
 
+def layer_title(name: str) -> str:
+    """The name of a row as tables show it: `layer 0`, `average`."""
+    return f"layer {name}" if name.isdigit() else name
+
+
 def with_average(layers: Vectors) -> Vectors:
     """(L, …) → (L + 1, …): the layers, then their average."""
     return np.concatenate([layers, layers.mean(axis=0, keepdims=True)])
@@ -40,13 +45,8 @@ def token_layers(
 ) -> Layers16:
     """All layers of all tokens one after the other, (L, N, D), in half precision.
 
-    100,000 tokens of the original model take 0.6 GB.
-
-    Args:
-        elmo: The model.
-        sentences: Tokenised sentences.
-        split: The model reads them as its own tokenizer splits them, and the vector of a token is
-            the mean of its parts.
+    100,000 tokens of the original model take 0.6 GB. With `split`, the model reads tokens as its
+    own tokenizer splits them, and the vector of a token is the mean of its parts.
     """
     num_tokens = sum(map(len, sentences))
     result = np.empty((elmo.num_layers, num_tokens, elmo.dim), np.float16)

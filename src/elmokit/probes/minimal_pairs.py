@@ -88,8 +88,9 @@ def minimal_pairs_probe(elmo: Elmo, pairs: Sequence[MinimalPair]) -> MinimalPair
     if not pairs:
         raise InputError("expected pairs of sentences")
     scores = list(elmo.score_stream(text for pair in pairs for text in (pair.good, pair.bad)))
+    scored = list(zip(scores[0::2], scores[1::2], strict=True))
     points = []
-    for good, bad in zip(scores[0::2], scores[1::2], strict=True):
+    for good, bad in scored:
         differences = {
             "forward": good.forward - bad.forward,
             "backward": good.backward - bad.backward,
@@ -102,10 +103,7 @@ def minimal_pairs_probe(elmo: Elmo, pairs: Sequence[MinimalPair]) -> MinimalPair
         by_paradigm=_shares(points, [pair.paradigm for pair in pairs]),
         num_pairs={name: phenomena.count(name) for name in dict.fromkeys(phenomena)}
         | {ALL: len(pairs)},
-        num_unknown=sum(
-            good.num_unknown + bad.num_unknown > 0
-            for good, bad in zip(scores[0::2], scores[1::2], strict=True)
-        ),
+        num_unknown=sum(good.num_unknown + bad.num_unknown > 0 for good, bad in scored),
     )
 
 

@@ -121,14 +121,7 @@ class Outcome:
 
 
 def plan_job(setup: Setup, task: str, arm: Arm, fraction: float = 1.0) -> Job:
-    """The run of an arm, with the settings of the plan.
-
-    Args:
-        setup: The experiment.
-        task: Name of its data.
-        arm: What it compares.
-        fraction: Of the training data that the plan leaves.
-    """
+    """The run of an arm with the settings of the plan, on a fraction of the data that it leaves."""
     found = data_set(task)
     config = find_task(found.task).config_class().override(*found.settings)
     config = config.override(*_settings(setup, task))
@@ -186,8 +179,9 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
             device=str(setup.elmo.device),
             on_row=setup.on_row,
         )
-        own_static = static if found.has_static else None
-        outcomes[job] = Outcome(job, summary, read_json(folder / "task.json"), own_static)
+        outcomes[job] = Outcome(
+            job, summary, read_json(folder / "task.json"), static if found.has_static else None
+        )
     return outcomes
 
 
