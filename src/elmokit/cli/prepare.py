@@ -28,6 +28,11 @@ class SentencesName(StrEnum):
     WRAPPED = "wrapped"
 
 
+SENTENCES_HELP = (
+    "lines: one per line; split: several per line; wrapped: they run over line ends, and blank "
+    "lines separate paragraphs"
+)
+
 Inputs = Annotated[
     list[str],
     typer.Argument(
@@ -47,10 +52,7 @@ TokenizerName = Annotated[
 ]
 Sentences = Annotated[
     SentencesName,
-    typer.Option(
-        help="lines: one per line; split: several per line; wrapped: they run over line ends, and "
-        "blank lines separate paragraphs; auto: chosen for each INPUT by how it looks."
-    ),
+    typer.Option(help=f"{SENTENCES_HELP}; auto: chosen for each INPUT by how it looks."),
 ]
 MaxLength = Annotated[
     int, typer.Option(min=1, metavar="N", help="Maximum words per sentence; longer ones are cut.")
