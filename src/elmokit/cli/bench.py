@@ -11,23 +11,24 @@ from ..errors import InputError
 from .options import Device, Execution, Json, Model, check_text
 from .report import reported
 
-Text = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Your own text, one sentence per line; default: made-up words in natural proportions.",
-    ),
-]
-Rounds = Annotated[int, typer.Option(min=1, help="Measurements of each; their median counts.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads; by default those of torch.")]
-
 
 @reported
 def bench_cli(
     model: Model,
-    text: Text = None,
-    rounds: Rounds = 3,
-    threads: Threads = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Your own text, one sentence per line; default: made-up words in natural "
+            "proportions.",
+        ),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Measurements of each; their median counts.")
+    ] = 3,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; by default those of torch.")
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:

@@ -33,42 +33,42 @@ LevelName = StrEnum("LevelName", ["token", "sentence"])
 PoolingName = StrEnum("PoolingName", ["mean", "max", "first", "last"])
 StateName = StrEnum("StateName", ["zero", "warm", "carry"])
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="INPUT", help="Text, one sentence per line; also .gz and .xz; - is stdin."
-    ),
-]
-Output = Annotated[
-    str,
-    typer.Option(
-        "--output", "-o", metavar="OUT", help="File that ends in .h5, .npz, .parquet or .jsonl; "
-        "- is JSON lines on stdout."
-    ),
-]  # fmt: skip
-LayersText = Annotated[
-    str,
-    typer.Option(metavar="LAYERS", help="average, top, all, mix, mix:NAME, or a number from 0."),
-]
-LevelOption = Annotated[LevelName, typer.Option(help="One vector per token, or one per sentence.")]
-PoolingOption = Annotated[PoolingName, typer.Option(help="How a sentence's vectors become one.")]
 StateOption = Annotated[
     StateName | None,
     typer.Option(help="Where the LSTMs start a sentence; default: as the model was saved."),
-]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue a run that was interrupted (OUT.partial).")
 ]
 
 
 @reported
 def embed_cli(
     model: Model,
-    source: Source,
-    output: Output = "-",
-    layers: LayersText = "average",
-    level: LevelOption = LevelName.token,
-    pooling: PoolingOption = PoolingName.mean,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT", help="Text, one sentence per line; also .gz and .xz; - is stdin."
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="File that ends in .h5, .npz, .parquet or .jsonl; - is JSON lines on stdout.",
+        ),
+    ] = "-",
+    layers: Annotated[
+        str,
+        typer.Option(
+            metavar="LAYERS", help="average, top, all, mix, mix:NAME, or a number from 0."
+        ),
+    ] = "average",
+    level: Annotated[
+        LevelName, typer.Option(help="One vector per token, or one per sentence.")
+    ] = LevelName.token,
+    pooling: Annotated[
+        PoolingName, typer.Option(help="How a sentence's vectors become one.")
+    ] = PoolingName.mean,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     *,
@@ -76,7 +76,9 @@ def embed_cli(
     state: StateOption = None,
     no_progress: NoProgress = False,
     force: Force = False,
-    resume: Resume = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a run that was interrupted (OUT.partial).")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Embed a text file, one sentence per line.

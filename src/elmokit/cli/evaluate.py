@@ -40,47 +40,6 @@ if TYPE_CHECKING:
     from ..engine.likelihood import SentenceScore, Tally
     from ..model import Elmo
 
-Texts = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TEXT",
-        help="Text files, plain, .gz, .xz or .zst; - is stdin. For task runs, labelled data.",
-    ),
-]
-Scores = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Also write the log probabilities of each sentence, as JSON lines; - is stdout.",
-    ),
-]
-Streams = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Read each text as bilm-tf's trainer did: in N lanes, with states carried from "
-        "sentence to sentence. Default: each sentence on its own.",
-    ),
-]
-Sentences = Annotated[
-    SentencesName,
-    typer.Option(help=f"{SENTENCES_HELP}; auto: chosen for each TEXT by how it looks."),
-]
-Evaluated: TypeAlias = Annotated[
-    str,
-    typer.Argument(metavar="MODEL", help="A language model, or the RUN of a trained task."),
-]
-Bilm = Annotated[
-    str | None,
-    typer.Option("--model", metavar="MODEL", help="For task runs: where the biLM is now."),
-]
-Seed = Annotated[
-    int | None, typer.Option(metavar="N", help="For task runs: which seed; default: the best.")
-]
-AllSeeds = Annotated[
-    bool, typer.Option("--all-seeds", help="For task runs: all seeds, with mean and deviation.")
-]
 
 Row: TypeAlias = dict[str, Any]
 """What is measured of a text, of a sentence, or of one seed of a task run, as JSON holds it."""
@@ -90,14 +49,47 @@ _SAMPLED_LINES = 10_000
 
 @reported
 def evaluate_cli(
-    model: Evaluated,
-    texts: Texts,
-    scores: Scores = None,
-    streams: Streams = None,
-    sentences: Sentences = SentencesName.LINES,
-    bilm: Bilm = None,
-    seed: Seed = None,
-    all_seeds: AllSeeds = False,
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A language model, or the RUN of a trained task."),
+    ],
+    texts: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TEXT",
+            help="Text files, plain, .gz, .xz or .zst; - is stdin. For task runs, labelled data.",
+        ),
+    ],
+    scores: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write the log probabilities of each sentence, as JSON lines; - is stdout.",
+        ),
+    ] = None,
+    streams: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Read each text as bilm-tf's trainer did: in N lanes, with states carried from "
+            "sentence to sentence. Default: each sentence on its own.",
+        ),
+    ] = None,
+    sentences: Annotated[
+        SentencesName,
+        typer.Option(help=f"{SENTENCES_HELP}; auto: chosen for each TEXT by how it looks."),
+    ] = SentencesName.LINES,
+    bilm: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="For task runs: where the biLM is now."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="For task runs: which seed; default: the best.")
+    ] = None,
+    all_seeds: Annotated[
+        bool, typer.Option("--all-seeds", help="For task runs: all seeds, with mean and deviation.")
+    ] = False,
     state: StateOption = None,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,

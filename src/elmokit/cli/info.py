@@ -23,22 +23,16 @@ if TYPE_CHECKING:
 
 FIRST_WORDS = 10
 
-Language = Annotated[
-    str | None, typer.Option(metavar="LANGUAGE", help="Only models of a language: ja, Japanese.")
-]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A name from elmokit models.")]
-Output = Annotated[
-    str | None,
-    typer.Option("-o", "--output", metavar="DIR", help="Folder to write; default: the cache."),
-]
-Unverified = Annotated[
-    bool,
-    typer.Option("--unverified", help="Try a model even if nobody has checked its address."),
-]
-
 
 @reported
-def models_cli(language: Language = None, as_json: Json = False, quiet: Quiet = False) -> None:
+def models_cli(
+    language: Annotated[
+        str | None,
+        typer.Option(metavar="LANGUAGE", help="Only models of a language: ja, Japanese."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """List the bundled and the published models."""
     from ..formats.catalogue import list_models
 
@@ -58,9 +52,15 @@ def models_cli(language: Language = None, as_json: Json = False, quiet: Quiet = 
 
 @reported
 def download_cli(
-    name: Name,
-    output: Output = None,
-    unverified: Unverified = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from elmokit models.")],
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Folder to write; default: the cache."),
+    ] = None,
+    unverified: Annotated[
+        bool,
+        typer.Option("--unverified", help="Try a model even if nobody has checked its address."),
+    ] = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:

@@ -15,34 +15,33 @@ from .report import reported
 if TYPE_CHECKING:
     from ..tasks.runs.load import AnyTrainedTask
 
-TaskRun = Annotated[str, typer.Argument(metavar="RUN", help="Folder that `elmokit train` made.")]
-Text = Annotated[
-    str,
-    typer.Argument(metavar="TEXT", help="Text, one example per line; .gz and .xz too; - is stdin."),
-]
-Questions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--question", metavar="QUESTION", help="Ask this about all of TEXT; can be repeated."
-    ),
-]
-Context = Annotated[
-    str | None, typer.Option(metavar="WORDS", help="The text itself, to ask --question about.")
-]
-Bilm = Annotated[
-    str | None,
-    typer.Option("--model", metavar="MODEL", help="Where the biLM is now; default: where it was."),
-]
 LINES_AT_ONCE = 512
 
 
 @reported
 def predict_cli(
-    run: TaskRun,
-    text: Text = "-",
-    question: Questions = None,
-    context: Context = None,
-    model: Bilm = None,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder that `elmokit train` made.")],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT", help="Text, one example per line; .gz and .xz too; - is stdin."
+        ),
+    ] = "-",
+    question: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--question", metavar="QUESTION", help="Ask this about all of TEXT; can be repeated."
+        ),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="The text itself, to ask --question about.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="MODEL", help="Where the biLM is now; default: where it was."
+        ),
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,

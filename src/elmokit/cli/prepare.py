@@ -33,95 +33,82 @@ SENTENCES_HELP = (
     "lines separate paragraphs"
 )
 
-Inputs = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="INPUT",
-        help="Text files, plain, .gz, .xz or .zst; folders of them; - is stdin.",
-        show_default=False,
-    ),
-]
-Output = Annotated[
-    str, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")
-]  # fmt: skip
-TokenizerName = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="regex, whitespace (the text is tokenised), spacy:LANGUAGE or kiwi."
-    ),
-]
-Sentences = Annotated[
-    SentencesName,
-    typer.Option(help=f"{SENTENCES_HELP}; auto: chosen for each INPUT by how it looks."),
-]
-MaxLength = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Maximum words per sentence; longer ones are cut.")
-]
-VocabSize = Annotated[
-    int, typer.Option(min=4, metavar="N", help="Maximum words that the model learns to predict.")
-]
-MinCount = Annotated[
-    int, typer.Option(min=1, metavar="N", help="How often each of them must occur.")
-]
-MaxCharacters = Annotated[
-    int,
-    typer.Option(
-        min=3,
-        max=1000,
-        metavar="N",
-        help="Maximum UTF-8 bytes per word, including two boundary markers.",
-    ),
-]
-Weight = Annotated[
-    str | None,
-    typer.Option(
-        metavar="W1,W2,…",
-        help="How often each sentence occurs in the training text, one number per INPUT; 0.5 keeps "
-        "half of the lines.",
-    ),
-]
-Clean = Annotated[
-    bool,
-    typer.Option(
-        "--clean",
-        help="Remove markup, and drop boilerplate, duplicate lines and training lines "
-        "that are held out too.",
-    ),
-]
-Valid = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FILE", help="Text to hold out; may be given several times."),
-]
-ValidFraction = Annotated[
-    float,
-    typer.Option(
-        min=0,
-        max=0.5,
-        metavar="SHARE",
-        help="Without --valid, the share of the text to hold out, by a hash of each line; at most "
-        "200,000 tokens.",
-    ),
-]
-Workers = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Processes; default: one per core.")
-]
-
 
 @reported
 def prepare_cli(
-    inputs: Inputs,
-    output: Output,
-    tokenizer: TokenizerName = "regex",
-    sentences: Sentences = SentencesName.AUTO,
-    max_length: MaxLength = 400,
-    vocab_size: VocabSize = 50_000,
-    min_count: MinCount = 1,
-    max_characters: MaxCharacters = 50,
-    weight: Weight = None,
-    clean: Clean = False,
-    valid: Valid = None,
-    valid_fraction: ValidFraction = 0.01,
-    workers: Workers = None,
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT",
+            help="Text files, plain, .gz, .xz or .zst; folders of them; - is stdin.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
+    tokenizer: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="regex, whitespace (the text is tokenised), spacy:LANGUAGE or kiwi.",
+        ),
+    ] = "regex",
+    sentences: Annotated[
+        SentencesName,
+        typer.Option(help=f"{SENTENCES_HELP}; auto: chosen for each INPUT by how it looks."),
+    ] = SentencesName.AUTO,
+    max_length: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Maximum words per sentence; longer ones are cut."),
+    ] = 400,
+    vocab_size: Annotated[
+        int,
+        typer.Option(min=4, metavar="N", help="Maximum words that the model learns to predict."),
+    ] = 50_000,
+    min_count: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How often each of them must occur.")
+    ] = 1,
+    max_characters: Annotated[
+        int,
+        typer.Option(
+            min=3,
+            max=1000,
+            metavar="N",
+            help="Maximum UTF-8 bytes per word, including two boundary markers.",
+        ),
+    ] = 50,
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="W1,W2,…",
+            help="How often each sentence occurs in the training text, one number per INPUT; 0.5 "
+            "keeps half of the lines.",
+        ),
+    ] = None,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean",
+            help="Remove markup, and drop boilerplate, duplicate lines and training lines "
+            "that are held out too.",
+        ),
+    ] = False,
+    valid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Text to hold out; may be given several times."),
+    ] = None,
+    valid_fraction: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=0.5,
+            metavar="SHARE",
+            help="Without --valid, the share of the text to hold out, by a hash of each line; at "
+            "most 200,000 tokens.",
+        ),
+    ] = 0.01,
+    workers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Processes; default: one per core.")
+    ] = None,
     force: Force = False,
     as_json: Json = False,
     no_progress: NoProgress = False,

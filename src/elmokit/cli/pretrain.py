@@ -18,50 +18,50 @@ from .report import in_time, reported, say
 if TYPE_CHECKING:
     from ..pretraining.config import PretrainConfig
 
-CorpusFolder = Annotated[
-    str, typer.Argument(metavar="DIR", help="Folder that `elmokit prepare` made.")
-]
-Run = Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
-Preset = Annotated[str | None, typer.Option(help="tiny, small (the default), medium or original.")]
-ConfigFile = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the preset."),
-]
-Source = Annotated[
-    str | None,
-    typer.Option("--from", metavar="MODEL", help="Continue from a model in any published format."),
-]
-Vectors = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Start from static word vectors: a GloVe, word2vec or fastText file, or kiwi for "
-        "the Korean vectors inside Kiwi. --resume does not need them.",
-    ),
-]
-Minutes = Annotated[
-    float | None,
-    typer.Option(help="Budget in minutes, final evaluation included; the schedule fits it."),
-]
-Tokens = Annotated[float | None, typer.Option(help="Budget in tokens, such as 20e6.")]
-Board = Annotated[bool, typer.Option("--tensorboard", help="Write events for TensorBoard.")]
-
 
 @reported
 def pretrain_cli(
-    corpus: CorpusFolder,
-    output: Run,
-    preset: Preset = None,
-    config: ConfigFile = None,
+    corpus: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder that `elmokit prepare` made.")
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")
+    ],
+    preset: Annotated[
+        str | None, typer.Option(help="tiny, small (the default), medium or original.")
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the preset."),
+    ] = None,
     settings: Settings = None,
-    source: Source = None,
-    vectors: Vectors = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="MODEL", help="Continue from a model in any published format."
+        ),
+    ] = None,
+    vectors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Start from static word vectors: a GloVe, word2vec or fastText file, or kiwi for "
+            "the Korean vectors inside Kiwi. --resume does not need them.",
+        ),
+    ] = None,
     resume: Resume = False,
     force: Force = False,
-    max_minutes: Minutes = None,
-    max_tokens: Tokens = None,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(help="Budget in minutes, final evaluation included; the schedule fits it."),
+    ] = None,
+    max_tokens: Annotated[
+        float | None, typer.Option(help="Budget in tokens, such as 20e6.")
+    ] = None,
     device: Device = "auto",
-    tensorboard: Board = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write events for TensorBoard.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a biLM on a prepared corpus; RUN is then a model like any other.

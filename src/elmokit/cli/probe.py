@@ -20,67 +20,7 @@ MaxSentences = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, help="Train on N sentences only, at even distances."),
 ]
-TagTrain = Annotated[
-    Path, typer.Option(metavar="FILE", help="CoNLL-U to learn from; .gz and .xz too.")
-]
-TagDev = Annotated[Path, typer.Option(metavar="FILE", help="CoNLL-U to score.")]
-Split = Annotated[
-    bool | None,
-    typer.Option(
-        "--split/--whole",
-        help="Read words as the model's tokenizer splits them, or whole; default: split by kiwi.",
-    ),
-]
-Tag = Annotated[str, typer.Option(metavar="COLUMN", help="upos or xpos.")]
-Static = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="GloVe, word2vec or fastText vectors, as a baseline."),
-]
-Epochs = Annotated[int, typer.Option(min=1, help="Passes over the training data.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the order of the training data.")]
-SenseTrain = Annotated[
-    list[Path],
-    typer.Option("--train", metavar="FILE", help="SemCor as JSON lines; may be repeated."),
-]
-SenseTest = Annotated[
-    list[Path],
-    typer.Option(
-        "--test", metavar="DIR", help="Folder of NAME.data.xml and its key; may be repeated."
-    ),
-]
-WordNet = Annotated[Path, typer.Option(metavar="FILE", help="WordNet's index.sense.")]
-Pairs = Annotated[
-    Path, typer.Option("--data", metavar="FILE", help="TSV with score, sentence1, sentence2.")
-]
-Pool = Annotated[
-    str, typer.Option(metavar="NAME", help="mean, max, first or last; several as mean,max.")
-]
-Homographs = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="FILE", help="TSV: word, sense, sentence with the [word]."),
-]
-HomographTrain = Annotated[
-    Path | None, typer.Option("--train", metavar="FILE", help="Learn the senses from this table.")
-]
-HomographDev = Annotated[
-    Path | None,
-    typer.Option("--dev", metavar="FILE", help="Score this one; default: a fifth of --train."),
-]
 WicFile = "TSV: word, two sentences with the [word], same (true or false)."
-WicTrain = Annotated[Path, typer.Option("--train", metavar="FILE", help=WicFile)]
-WicDev = Annotated[Path, typer.Option("--dev", metavar="FILE", help="The same, to score.")]
-MinimalPairs = Annotated[
-    Path,
-    typer.Argument(metavar="FILE", help="JSON lines: good, bad, paradigm, phenomenon."),
-]
-Models = Annotated[list[str], typer.Argument(metavar="MODEL…", help="One model, or several.")]
-DataFolder = Annotated[
-    Path, typer.Option("--data", metavar="DIR", help="Folder of data sets (docs/reproduce.md).")
-]
-Language = Annotated[str, typer.Option(metavar="LANGUAGE", help="en or ko.")]
-MeasureSentences = Annotated[
-    int, typer.Option("--max-sentences", min=1, help="Training sentences of pos and wsd.")
-]
 
 probe_app = typer.Typer(
     name="probe",
@@ -113,14 +53,26 @@ class Common(Execution):
 @reported
 def pos_cli(
     model: Model,
-    train: TagTrain,
-    dev: TagDev,
-    tag: Tag = "upos",
-    static: Static = None,
-    split: Split = None,
+    train: Annotated[
+        Path, typer.Option(metavar="FILE", help="CoNLL-U to learn from; .gz and .xz too.")
+    ],
+    dev: Annotated[Path, typer.Option(metavar="FILE", help="CoNLL-U to score.")],
+    tag: Annotated[str, typer.Option(metavar="COLUMN", help="upos or xpos.")] = "upos",
+    static: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="GloVe, word2vec or fastText vectors, as a baseline."),
+    ] = None,
+    split: Annotated[
+        bool | None,
+        typer.Option(
+            "--split/--whole",
+            help="Read words as the model's tokenizer splits them, or whole; default: split by "
+            "kiwi.",
+        ),
+    ] = None,
     max_sentences: MaxSentences = None,
-    epochs: Epochs = 20,
-    seed: Seed = 1,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training data.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of the training data.")] = 1,
     *,
     common: Common,
 ) -> None:
@@ -153,9 +105,17 @@ def pos_cli(
 @reported
 def wsd_cli(
     model: Model,
-    train: SenseTrain,
-    test: SenseTest,
-    wordnet: WordNet,
+    train: Annotated[
+        list[Path],
+        typer.Option("--train", metavar="FILE", help="SemCor as JSON lines; may be repeated."),
+    ],
+    test: Annotated[
+        list[Path],
+        typer.Option(
+            "--test", metavar="DIR", help="Folder of NAME.data.xml and its key; may be repeated."
+        ),
+    ],
+    wordnet: Annotated[Path, typer.Option(metavar="FILE", help="WordNet's index.sense.")],
     max_sentences: MaxSentences = None,
     *,
     common: Common,
@@ -179,8 +139,12 @@ def wsd_cli(
 @reported
 def similarity_cli(
     model: Model,
-    data: Pairs,
-    pooling: Pool = "mean",
+    data: Annotated[
+        Path, typer.Option("--data", metavar="FILE", help="TSV with score, sentence1, sentence2.")
+    ],
+    pooling: Annotated[
+        str, typer.Option(metavar="NAME", help="mean, max, first or last; several as mean,max.")
+    ] = "mean",
     tokenizer: Tokenizer = None,
     *,
     common: Common,
@@ -205,9 +169,18 @@ def similarity_cli(
 @reported
 def homographs_cli(
     model: Model,
-    data: Homographs = None,
-    train: HomographTrain = None,
-    dev: HomographDev = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="FILE", help="TSV: word, sense, sentence with the [word]."),
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option("--train", metavar="FILE", help="Learn the senses from this table."),
+    ] = None,
+    dev: Annotated[
+        Path | None,
+        typer.Option("--dev", metavar="FILE", help="Score this one; default: a fifth of --train."),
+    ] = None,
     tokenizer: Tokenizer = None,
     *,
     common: Common,
@@ -239,8 +212,8 @@ def homographs_cli(
 @reported
 def wic_cli(
     model: Model,
-    train: WicTrain,
-    dev: WicDev,
+    train: Annotated[Path, typer.Option("--train", metavar="FILE", help=WicFile)],
+    dev: Annotated[Path, typer.Option("--dev", metavar="FILE", help="The same, to score.")],
     tokenizer: Tokenizer = None,
     *,
     common: Common,
@@ -260,7 +233,10 @@ def wic_cli(
 @reported
 def minimal_pairs_cli(
     model: Model,
-    data: MinimalPairs,
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="JSON lines: good, bad, paradigm, phenomenon."),
+    ],
     tokenizer: Tokenizer = None,
     *,
     common: Common,
@@ -279,10 +255,14 @@ def minimal_pairs_cli(
 @probe_app.command("all")
 @reported
 def all_cli(
-    models: Models,
-    data: DataFolder,
-    language: Language = "en",
-    max_sentences: MeasureSentences = 6000,
+    models: Annotated[list[str], typer.Argument(metavar="MODEL…", help="One model, or several.")],
+    data: Annotated[
+        Path, typer.Option("--data", metavar="DIR", help="Folder of data sets (docs/reproduce.md).")
+    ],
+    language: Annotated[str, typer.Option(metavar="LANGUAGE", help="en or ko.")] = "en",
+    max_sentences: Annotated[
+        int, typer.Option("--max-sentences", min=1, help="Training sentences of pos and wsd.")
+    ] = 6000,
     *,
     common: Common,
 ) -> None:

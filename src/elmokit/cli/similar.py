@@ -25,32 +25,27 @@ from .report import reported, say, shows_bar
 if TYPE_CHECKING:
     from ..search import Match
 
-Corpus = Annotated[
-    str,
-    typer.Argument(
-        metavar="CORPUS", help="Text, one sentence per line; .gz and .xz too; - is stdin."
-    ),
-]
-Query = Annotated[
-    str, typer.Argument(metavar="QUERY", help='Sentence with one [word], as in "the river [bank]".')
-]
-Number = Annotated[int, typer.Option("-k", min=1, help="Occurrences to show, at most.")]
-Layer = Annotated[
-    str, typer.Option(metavar="LAYER", help="top, average, mix, mix:NAME, or a number from 0.")
-]
-SameWord = Annotated[
-    bool, typer.Option("--same-word", help="Only the same word, in any case (much faster).")
-]
-
 
 @reported
 def similar_cli(
     model: Model,
-    corpus: Corpus,
-    query: Query,
-    k: Number = 10,
-    layer: Layer = "top",
-    same_word: SameWord = False,
+    corpus: Annotated[
+        str,
+        typer.Argument(
+            metavar="CORPUS", help="Text, one sentence per line; .gz and .xz too; - is stdin."
+        ),
+    ],
+    query: Annotated[
+        str,
+        typer.Argument(metavar="QUERY", help='Sentence with one [word], as in "the river [bank]".'),
+    ],
+    k: Annotated[int, typer.Option("-k", min=1, help="Occurrences to show, at most.")] = 10,
+    layer: Annotated[
+        str, typer.Option(metavar="LAYER", help="top, average, mix, mix:NAME, or a number from 0.")
+    ] = "top",
+    same_word: Annotated[
+        bool, typer.Option("--same-word", help="Only the same word, in any case (much faster).")
+    ] = False,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     *,

@@ -11,20 +11,17 @@ from .report import reported, say
 if TYPE_CHECKING:
     from ..model import Substitutes
 
-Text = Annotated[
-    str,
-    typer.Argument(
-        metavar="TEXT", help='Sentence with one [word], as in "the [bank] of the river".'
-    ),
-]
-Number = Annotated[int, typer.Option("-k", min=1, help="Words to show, at most.")]
-
 
 @reported
 def substitutes_cli(
     model: Model,
-    text: Text,
-    k: Number = 10,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT", help='Sentence with one [word], as in "the [bank] of the river".'
+        ),
+    ],
+    k: Annotated[int, typer.Option("-k", min=1, help="Words to show, at most.")] = 10,
     tokenizer: Tokenizer = None,
     *,
     execution: Execution,

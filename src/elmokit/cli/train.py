@@ -11,62 +11,54 @@ from .report import reported, say
 if TYPE_CHECKING:
     from ..tasks.config import TaskConfig
 
-TaskName = Annotated[
-    str,
-    typer.Argument(
-        metavar="TASK", help="ner, classify, squad, snli, srl, coref, or an installed task."
-    ),
-]
-Train = Annotated[str, typer.Option("--train", metavar="FILE", help="File to learn from.")]
-Dev = Annotated[
-    str, typer.Option("--dev", metavar="FILE", help="File that says which epoch is the best.")
-]
-Run = Annotated[str, typer.Option("-o", "--output", metavar="RUN", help="Folder of the run.")]
-Bilm = Annotated[
-    str | None, typer.Option("--model", metavar="MODEL", help="The biLM, in any published format.")
-]
-ElmoAt = Annotated[
-    str | None,
-    typer.Option("--elmo", metavar="PLACE", help="none (the baseline), input, output or both."),
-]
-ElmoLayers = Annotated[
-    str | None,
-    typer.Option(metavar="LAYERS", help="mix (learned), top, average, or a number from 0."),
-]
-Static = Annotated[
-    str | None,
-    typer.Option("--static", metavar="FILE", help="Word vectors: GloVe, word2vec or fastText."),
-]
-TokenizerName = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="For text that has no tokens; default: the biLM's own."),
-]
-ConfigFile = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the task's settings."),
-]
-Seeds = Annotated[int, typer.Option(min=1, help="How many models to train.")]
-Finetune = Annotated[bool, typer.Option("--finetune-bilm", help="Train the biLM, too.")]
-
 
 @reported
 def train_cli(
     context: typer.Context,
-    task: TaskName,
-    train: Train,
-    dev: Dev,
-    output: Run,
-    model: Bilm = None,
-    elmo: ElmoAt = None,
-    elmo_layers: ElmoLayers = None,
-    static: Static = None,
-    tokenizer: TokenizerName = None,
-    config: ConfigFile = None,
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK", help="ner, classify, squad, snli, srl, coref, or an installed task."
+        ),
+    ],
+    train: Annotated[str, typer.Option("--train", metavar="FILE", help="File to learn from.")],
+    dev: Annotated[
+        str, typer.Option("--dev", metavar="FILE", help="File that says which epoch is the best.")
+    ],
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="RUN", help="Folder of the run.")
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="The biLM, in any published format."),
+    ] = None,
+    elmo: Annotated[
+        str | None,
+        typer.Option("--elmo", metavar="PLACE", help="none (the baseline), input, output or both."),
+    ] = None,
+    elmo_layers: Annotated[
+        str | None,
+        typer.Option(metavar="LAYERS", help="mix (learned), top, average, or a number from 0."),
+    ] = None,
+    static: Annotated[
+        str | None,
+        typer.Option("--static", metavar="FILE", help="Word vectors: GloVe, word2vec or fastText."),
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="For text that has no tokens; default: the biLM's own."),
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config", metavar="FILE", help="TOML or JSON on top of the task's settings."
+        ),
+    ] = None,
     settings: Settings = None,
-    seeds: Seeds = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="How many models to train.")] = 1,
     resume: Resume = False,
     force: Force = False,
-    finetune: Finetune = False,
+    finetune: Annotated[bool, typer.Option("--finetune-bilm", help="Train the biLM, too.")] = False,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
