@@ -50,8 +50,7 @@ _SAMPLED_LINES = 10_000
 @reported
 def evaluate_cli(
     model: Annotated[
-        str,
-        typer.Argument(metavar="MODEL", help="A language model, or the RUN of a trained task."),
+        str, typer.Argument(metavar="MODEL", help="A language model, or the RUN of a trained task.")
     ],
     texts: Annotated[
         list[str],

@@ -91,18 +91,10 @@ def pretrain_cli(
     say_row = None if quiet or not is_first else partial(_say_row, is_sampled)
     try:
         pretrain(
-            corpus,
-            run,
-            resolved,
-            source=source,
-            vectors=vectors,
-            resume=resume,
-            force=force,
-            device=device,
-            tensorboard=tensorboard,
-            on_row=say_row,
+            corpus, run, resolved, source=source, vectors=vectors, resume=resume, force=force,
+            device=device, tensorboard=tensorboard, on_row=say_row,
             on_stage=_Stages() if is_first and not quiet else None,
-        )
+        )  # fmt: skip
     except KeyboardInterrupt as e:
         if not is_run(run):
             raise KeyboardInterrupt("nothing was learned yet; run the same command again") from None

@@ -234,8 +234,7 @@ def wic_cli(
 def minimal_pairs_cli(
     model: Model,
     data: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="JSON lines: good, bad, paradigm, phenomenon."),
+        Path, typer.Argument(metavar="FILE", help="JSON lines: good, bad, paradigm, phenomenon.")
     ],
     tokenizer: Tokenizer = None,
     *,

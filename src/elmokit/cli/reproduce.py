@@ -36,8 +36,7 @@ def reproduce_cli(
         typer.Option(metavar="A,B,…", help="figure1: shares; default 0.01,0.03,0.1,0.3,1."),
     ] = None,
     tasks: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,…", help="Of tables 1 to 3 and figures: which tasks."),
+        str | None, typer.Option(metavar="A,B,…", help="Of tables 1 to 3 and figures: which tasks.")
     ] = None,
     language: Annotated[str | None, typer.Option(metavar="NAME", help="table6: en or ko.")] = None,
     max_sentences: Annotated[
@@ -68,27 +67,16 @@ def reproduce_cli(
     from ..reproduce import Plan, reproduce
 
     given: dict[str, Any] = {
-        "seeds": seeds,
-        "epochs": epochs,
-        "fraction": fraction,
+        "seeds": seeds, "epochs": epochs, "fraction": fraction, "language": language,
+        "max_sentences": max_sentences, "settings": tuple(settings) if settings else None,
         "fractions": None if fractions is None else _numbers(fractions),
         "tasks": None if tasks is None else tuple(tasks.split(",")),
-        "language": language,
-        "max_sentences": max_sentences,
-        "settings": tuple(settings) if settings else None,
-    }
+    }  # fmt: skip
+    plan = Plan(**{option: value for option, value in given.items() if value is not None})
     path = reproduce(
-        name,
-        data,
-        model,
-        output,
-        Plan(**{option: value for option, value in given.items() if value is not None}),
-        resume=resume,
-        force=force,
-        device=device,
-        on_run=None if quiet else _say_run,
-        on_row=None if quiet else _say_row,
-    )
+        name, data, model, output, plan, resume=resume, force=force, device=device,
+        on_run=None if quiet else _say_run, on_row=None if quiet else _say_row,
+    )  # fmt: skip
     print(path.read_text(encoding="utf-8"), end="")
     if not quiet:
         say(f"written to {path} and {path.with_suffix('.json')}")

@@ -63,14 +63,9 @@ def similar_cli(
 
     check_text(corpus)
     elmo = execution.load(model, tokenizer)
+    lines = lines_shown(corpus, shows_bar(no_progress, quiet))
     matches = nearest(
-        elmo,
-        lines_shown(corpus, shows_bar(no_progress, quiet)),
-        query,
-        k=k,
-        layer=parse_layers(layer),
-        same_word=same_word,
-        batch_size=batch_size,
+        elmo, lines, query, k, parse_layers(layer), same_word=same_word, batch_size=batch_size
     )
     if as_json:
         print(json.dumps([_as_dict(i, m) for i, m in enumerate(matches, 1)], ensure_ascii=False))

@@ -87,19 +87,9 @@ def train_cli(
         say(f"{output} holds no run to resume; starting a new one")
     try:
         summary = train_task(
-            task,
-            train,
-            dev,
-            model,
-            output,
-            resolved,
-            seeds=seeds,
-            static=static,
-            resume=resume,
-            force=force,
-            device=device,
-            on_row=None if quiet else _say_row,
-        )
+            task, train, dev, model, output, resolved, seeds=seeds, static=static, resume=resume,
+            force=force, device=device, on_row=None if quiet else _say_row,
+        )  # fmt: skip
     except KeyboardInterrupt as e:
         if not holds_run(output):
             raise KeyboardInterrupt("nothing was learned yet; run the same command again") from None

@@ -165,20 +165,13 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
         if setup.on_run is not None:
             setup.on_run(job.name, number, len(jobs))
         folder, found = setup.runs / job.name, data_set(job.task)
+        elmo = setup.elmo if job.config.elmo.place != "none" else None
         summary = train_task(
-            found.task,
-            *data[job.task],
-            setup.elmo if job.config.elmo.place != "none" else None,
-            folder,
-            job.config,
-            seeds=setup.plan.seeds,
-            static=shared.static if found.has_static else None,
-            layers=shared.layers(job),
-            resume=not setup.force,
-            force=setup.force,
-            device=str(setup.elmo.device),
+            found.task, *data[job.task], elmo, folder, job.config, seeds=setup.plan.seeds,
+            static=shared.static if found.has_static else None, layers=shared.layers(job),
+            resume=not setup.force, force=setup.force, device=str(setup.elmo.device),
             on_row=setup.on_row,
-        )
+        )  # fmt: skip
         outcomes[job] = Outcome(
             job, summary, read_json(folder / "task.json"), static if found.has_static else None
         )

@@ -96,17 +96,9 @@ def reproduce(
         raise FileError(f"{data}: no such folder; expected one of data sets (--data)")
     model, elmo = _find_bilm(model, device)
     setup = Setup(
-        name=name,
-        data=data.resolve(),
-        model=model,
-        elmo=elmo,
-        out=folder,
-        plan=plan,
-        resume=resume,
-        force=force,
-        on_run=on_run,
-        on_row=on_row,
-    )
+        name=name, data=data.resolve(), model=model, elmo=elmo, out=folder, plan=plan,
+        resume=resume, force=force, on_run=on_run, on_row=on_row,
+    )  # fmt: skip
     return write_report(setup, experiment.run(setup))
 
 
