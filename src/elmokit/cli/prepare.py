@@ -198,9 +198,9 @@ def _oddities(report: "Report") -> Iterator[str]:
     if report.empty_lines and report.mode != "wrapped":
         yield _row("empty lines", f"{report.empty_lines:,}, passed over")
     if report.duplicated_lines and not report.cleaned:
-        share = report.duplicated_lines / max(1, report.lines - report.empty_lines)
-        advice = "; --clean drops them" if share > 0.1 else ""
-        yield _row("duplicates", f"{report.duplicated_lines:,} lines ({share:.1%}){advice}")
+        fraction = report.duplicated_lines / max(1, report.lines - report.empty_lines)
+        advice = "; --clean drops them" if fraction > 0.1 else ""
+        yield _row("duplicates", f"{report.duplicated_lines:,} lines ({fraction:.1%}){advice}")
     if report.leaked_lines and not report.cleaned:
         yield _row(
             "leaked",

@@ -143,11 +143,11 @@ class _Stages:
     def __init__(self) -> None:
         self.name, self.said_at = "", 0.0
 
-    def __call__(self, name: str, share: float) -> None:
+    def __call__(self, name: str, fraction: float) -> None:
         now = time.monotonic()
         if name == self.name and now - self.said_at < self.SECONDS:
             return
-        say(name if name != self.name else f"{name}: {share:.0%}")
+        say(name if name != self.name else f"{name}: {fraction:.0%}")
         self.name, self.said_at = name, now
         sys.stderr.flush()
 

@@ -99,8 +99,8 @@ def minimal_pairs_probe(elmo: Elmo, pairs: Sequence[MinimalPair]) -> MinimalPair
         points.append({name: _point(value) for name, value in differences.items()})
     phenomena = [pair.phenomenon for pair in pairs]
     return MinimalPairResult(
-        by_phenomenon=_shares(points, phenomena) | _shares(points, [ALL] * len(pairs)),
-        by_paradigm=_shares(points, [pair.paradigm for pair in pairs]),
+        by_phenomenon=_group_means(points, phenomena) | _group_means(points, [ALL] * len(pairs)),
+        by_paradigm=_group_means(points, [pair.paradigm for pair in pairs]),
         num_pairs={name: phenomena.count(name) for name in dict.fromkeys(phenomena)}
         | {ALL: len(pairs)},
         num_unknown=sum(good.num_unknown + bad.num_unknown > 0 for good, bad in scored),
@@ -111,7 +111,7 @@ def _point(difference: float) -> float:
     return 0.5 if abs(difference) < TIE else float(difference > 0)
 
 
-def _shares(
+def _group_means(
     points: Sequence[dict[str, float]], groups: Sequence[str]
 ) -> dict[str, dict[str, float]]:
     """The mean points of each group, in the order in which groups occur."""
