@@ -16,7 +16,8 @@ from elmokit import Elmo
 from elmokit.formats.catalogue.entries import builtin_names
 from elmokit.probes import read_homographs
 from elmokit.probes.homographs import nearness
-from elmokit.search import nearest, parse_query
+from elmokit.search import nearest
+from elmokit.text.reader import parse_marked
 
 DATA = Path(__file__).parent / "data"
 
@@ -38,7 +39,7 @@ COLORS = ["#d55e00", "#0072b2"]
 
 def occurrences(elmo: Elmo, sentences: list[str]) -> NDArray[np.float32]:
     """The vectors of the bracketed word of each sentence: (sentences, layers, values)."""
-    found = [parse_query(elmo, sentence) for sentence in sentences]
+    found = [parse_marked(elmo.reader, sentence) for sentence in sentences]
     vectors = elmo.embed([tokens for tokens, _ in found], layers="all", show_progress_bar=False)
     return np.stack([v[:, place] for v, (_, place) in zip(vectors, found, strict=True)])
 

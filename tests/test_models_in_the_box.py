@@ -9,7 +9,7 @@ from elmokit import Elmo
 from elmokit.formats.catalogue.entries import builtin_folder, builtin_names
 from elmokit.formats.load import read_checkpoint
 from elmokit.formats.save import write_checkpoint
-from elmokit.search import parse_query
+from elmokit.text.reader import parse_marked
 
 MOST_BYTES = 20_000_000
 
@@ -52,8 +52,8 @@ def test_a_word_is_nearer_to_itself_in_the_same_meaning(name: str, elmo: Elmo) -
     groups = SENSES[name]
     vectors = []
     for sentence in groups[0] + groups[1]:
-        tokens, place = parse_query(elmo, sentence)
-        vectors.append(elmo.embed([tokens], layers="all")[0][:, place])
+        tokens, position = parse_marked(elmo.reader, sentence)
+        vectors.append(elmo.embed([tokens], layers="all")[0][:, position])
     for layer in range(elmo.num_layers):
         rows = np.stack([v[layer] for v in vectors])
         cosines = elmo.similarity(rows, rows)

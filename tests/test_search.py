@@ -8,7 +8,8 @@ import pytest
 from strategies import assert_refused
 
 from elmokit import Elmo
-from elmokit.search import Match, nearest, parse_query
+from elmokit.search import Match, nearest
+from elmokit.text.reader import parse_marked
 
 CORPUS = [
     "He gave her a gift .",
@@ -115,7 +116,7 @@ def test_tokens_instead_of_texts(tiny: Elmo) -> None:
 def test_query_is_found_by_its_place(
     tiny: Elmo, query: str, tokens: list[str], position: int
 ) -> None:
-    assert parse_query(tiny, query) == (tokens, position)
+    assert parse_marked(tiny.reader, query) == (tokens, position)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ LEVELS = [
     {"engine", "figures", "formats", "vectors", "layers"},
     {"files"},
     {"nn", "text"},
-    {"config"},
+    {"config", "tables"},
     {"errors"},
 ]
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}

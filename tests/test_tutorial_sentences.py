@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from elmokit import Elmo
-from elmokit.search import parse_query
+from elmokit.text.reader import parse_marked
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "examples" / "data" / "tutorials.tsv"
@@ -46,8 +46,8 @@ def cosines(language: str, *sentences: str) -> tuple[float, float]:
     """Of the marked word of the first sentence with those of the others, on the top layer."""
     elmo, found = model(language), []
     for sentence in sentences:
-        tokens, place = parse_query(elmo, sentence)
-        found.append(elmo.embed([tokens], layers="top")[0][place])
+        tokens, position = parse_marked(elmo.reader, sentence)
+        found.append(elmo.embed([tokens], layers="top")[0][position])
     same, other = (float(elmo.similarity(found[:1], [v])[0, 0]) for v in found[1:])
     return same, other
 

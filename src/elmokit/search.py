@@ -3,15 +3,18 @@
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import tee
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .errors import ConfigError, InputError
-from .layers import Layers, normalise
+from .layers import Layers, Vectors, normalise
 from .model import Elmo
-from .model.execution import windows
 from .text.reader import TextOrTokens, check_sentence, parse_marked
+
+Embedded: TypeAlias = tuple[int, list[str], Vectors]
+"""Number, tokens and vectors of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ def nearest(
         raise ConfigError(f"k={k}: expected 1 or more")
     if layer == "all":
         raise ConfigError("layer='all': expected one layer, 'average', 'top' or a mix")
-    tokens, position = parse_query(elmo, query)
+    tokens, position = parse_marked(elmo.reader, query)
     target = normalise(elmo.embed([tokens], layers=layer, show_progress_bar=False)[0][position])
     if not np.isfinite(target).all():
         raise InputError("the model gives no finite vector for the word; see: elmokit info")
@@ -74,35 +77,24 @@ def nearest(
     return best
 
 
-def parse_query(elmo: Elmo, query: str) -> tuple[list[str], int]:
-    """The tokens of a query, without its brackets, and the position of the bracketed one."""
-    return parse_marked(elmo.reader, query)
-
-
 class _Candidates:
     """The sentences that can hold a match, with their vectors; counts the tokens of all."""
 
     def __init__(self, elmo: Elmo, sentences: Iterable[TextOrTokens], word: str | None) -> None:
         self.elmo = elmo
         self.sentences = sentences
-        self.carries = elmo.config.state == "carry"
         # A sentence that is left out would not pass on its state.
-        self.word = None if self.carries else word
+        self.word = None if elmo.config.state == "carry" else word
         self.num_tokens = 0
 
-    def embedded(
-        self, layer: Layers, batch_size: int
-    ) -> Iterator[tuple[int, list[str], NDArray[np.float32]]]:
+    def embedded(self, layer: Layers, batch_size: int) -> Iterator[Embedded]:
         """Number, tokens and vectors of each sentence."""
-        for window in windows(
-            self._read(), lambda s: len(s[1]), carries=self.carries, batch_size=batch_size
-        ):
-            tokens = [tokens for _, tokens in window]
-            vectors = self.elmo.embed(
-                tokens, layers=layer, batch_size=batch_size, show_progress_bar=False
-            )
-            for (index, found), array in zip(window, vectors, strict=True):
-                yield index, found, array
+        found, read = tee(self._read())
+        vectors = self.elmo.embed_stream(
+            (tokens for _, tokens in read), layers=layer, batch_size=batch_size
+        )
+        for (index, tokens), array in zip(found, vectors, strict=True):
+            yield index, tokens, array
 
     def _read(self) -> Iterator[tuple[int, list[str]]]:
         for index, item in enumerate(self.sentences):
@@ -112,12 +104,7 @@ class _Candidates:
                 yield index, tokens
 
 
-def _best(
-    embedded: Iterator[tuple[int, list[str], NDArray[np.float32]]],
-    target: NDArray[np.float32],
-    word: str | None,
-    k: int,
-) -> list[Match]:
+def _best(embedded: Iterator[Embedded], target: Vectors, word: str | None, k: int) -> list[Match]:
     """The `k` tokens nearest to `target`, best first; with `word` only those that are it."""
     best: list[tuple[float, int, int, list[str]]] = []
     for index, tokens, vectors in embedded:

@@ -153,7 +153,7 @@ def test_the_command_has_every_option_that_was_given(
         "verbose": ("--verbose",),
     }
     names = inspect.signature(train_cli).parameters.keys()
-    assert names == given.keys() | {"task", "resume", "force"}
+    assert names == given.keys() | {"context", "task", "resume", "force"}
     words = [str(word) for option in given.values() for word in option]
     said = run("train", "ner", *words, code=130).stderr
     command = shlex.split(said.partition("resume with: ")[2])

@@ -17,7 +17,7 @@ from elmokit.probes import (
 )
 from elmokit.probes.homographs import leave_one_out
 from elmokit.probes.layers import word_vectors
-from elmokit.probes.tables import format_table
+from elmokit.tables import format_table
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "data"
 

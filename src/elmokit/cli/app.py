@@ -12,8 +12,7 @@ from .bench import bench_cli
 from .convert import ConvertCommand, convert_cli
 from .embed import embed_cli
 from .evaluate import evaluate_cli
-from .info import info_cli
-from .models import download_cli, models_cli
+from .info import download_cli, info_cli, models_cli
 from .predict import predict_cli
 from .prepare import prepare_cli
 from .pretrain import pretrain_cli

@@ -3,37 +3,34 @@
 import json
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..errors import InputError
-from .options import Device, Json, Model, Verbose, check_text, load_model
+from .options import Device, Execution, Json, Model, check_text
 from .report import reported
-
-if TYPE_CHECKING:
-    from ..bench import Measurement
-
-Text = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Your own text, one sentence per line; default: made-up words in natural proportions.",
-    ),
-]
-Rounds = Annotated[int, typer.Option(min=1, help="Measurements of each; their median counts.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads; by default those of torch.")]
 
 
 @reported
 def bench_cli(
     model: Model,
-    text: Text = None,
-    rounds: Rounds = 3,
-    threads: Threads = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Your own text, one sentence per line; default: made-up words in natural "
+            "proportions.",
+        ),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Measurements of each; their median counts.")
+    ] = 3,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; by default those of torch.")
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Measure tokens per second, latency and memory of a model on this machine.
 
@@ -42,7 +39,7 @@ def bench_cli(
     """
     if text is not None:
         check_text(text)
-    elmo = load_model(model, device, None)
+    elmo = Execution(device=device).load(model)
     import torch
 
     from .. import bench
@@ -63,29 +60,23 @@ def bench_cli(
         "batch of 32": sentences[:32],
         "batch of 128": sentences[32:160],
     }
-    measurements = []
+    rows = []
     if not as_json:
         print(f"{model}: {torch.get_num_threads()} threads, medians of {rounds}\n")
-    for measurement in bench.measure(elmo, cases, rounds):
-        measurements.append(measurement)
+        print(f"{'case':13} {'engine':18} {'tokens':>7} {'ms':>9} {'tokens/s':>9} {'of sgemm':>9}")
+    for m in bench.measure(elmo, cases, rounds):
+        rows.append(asdict(m))
         if not as_json:
-            _print_row(measurement, is_first=len(measurements) == 1)
+            print(
+                f"{m.case:13} {m.engine:18} {m.num_tokens:7} {1000 * m.seconds:9.1f} "
+                f"{m.tokens_per_s:9.0f} {m.sgemm_share:9.0%}",
+                flush=True,
+            )
     rate, peak = bench.sgemm_rate(), bench.peak_memory_mb()
     if as_json:
-        rows = [asdict(m) for m in measurements]
         machine = {"engine": elmo.engine, "sgemm_gflops": rate / 1e9, "peak_rss_mb": peak}
         print(json.dumps({"rows": rows, **machine}))
     else:
         print(
             f"\nsgemm {rate / 1e9:.0f} GFLOP/s; peak memory {peak:.0f} MB; default: {elmo.engine}"
         )
-
-
-def _print_row(m: "Measurement", is_first: bool) -> None:
-    if is_first:
-        print(f"{'case':13} {'engine':18} {'tokens':>7} {'ms':>9} {'tokens/s':>9} {'of sgemm':>9}")
-    print(
-        f"{m.case:13} {m.engine:18} {m.num_tokens:7} {1000 * m.seconds:9.1f} "
-        f"{m.tokens_per_s:9.0f} {m.sgemm_share:9.0%}",
-        flush=True,
-    )

@@ -7,15 +7,10 @@ import typer
 from typer.core import TyperCommand
 
 from ..errors import ConfigError
-from .options import Force, Quiet, Verbose
+from .options import Force, Quiet
 from .report import reported, say
 
-
-class TypeName(StrEnum):
-    """A type of weights."""
-
-    float32 = "float32"
-    float16 = "float16"
+TypeName = StrEnum("TypeName", ["float32", "float16"])
 
 
 class ConvertCommand(TyperCommand):
@@ -38,34 +33,28 @@ def _check_format(name: str | None) -> str | None:
         raise typer.BadParameter(str(e)) from e
 
 
-Source = Annotated[str, typer.Argument(metavar="SRC", help="Model to convert, as for info.")]
-Target = Annotated[
-    str,
-    typer.Argument(metavar="DST", help="Folder to write; or NAME.hdf5 for an official pair."),
-]
-To = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FORMAT",
-        callback=_check_format,
-        help="Format to write, from the list below; default: elmokit, or official for NAME.hdf5.",
-    ),
-]
-Type = Annotated[
-    TypeName,
-    typer.Option(help="float16 halves the size and rounds the weights; format elmokit only."),
-]
-
-
 @reported
 def convert_cli(
-    source: Source,
-    target: Target,
-    to: To = None,
-    dtype: Type = TypeName.float32,
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Model to convert, as for info.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="DST", help="Folder to write; or NAME.hdf5 for an official pair."),
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            callback=_check_format,
+            help="Format to write, from the list below; default: elmokit, or official for "
+            "NAME.hdf5.",
+        ),
+    ] = None,
+    dtype: Annotated[
+        TypeName,
+        typer.Option(help="float16 halves the size and rounds the weights; format elmokit only."),
+    ] = TypeName.float32,
     force: Force = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Write a model in another format, its weights bit for bit.
 

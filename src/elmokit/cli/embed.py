@@ -14,16 +14,13 @@ from ..files.read import read_lines
 from ..vectors import check_output, write_jsonl
 from .options import (
     BatchSize,
-    Device,
-    Engine,
+    Execution,
     Force,
     Model,
     NoProgress,
     Quiet,
     Tokenizer,
-    Verbose,
     check_text,
-    load_model,
     parse_layers,
 )
 from .report import in_bytes, reported, say, shows_bar
@@ -32,76 +29,57 @@ if TYPE_CHECKING:
     from ..model import Elmo
 
 
-class LevelName(StrEnum):
-    """What gets a vector."""
+LevelName = StrEnum("LevelName", ["token", "sentence"])
+PoolingName = StrEnum("PoolingName", ["mean", "max", "first", "last"])
+StateName = StrEnum("StateName", ["zero", "warm", "carry"])
 
-    token = "token"
-    sentence = "sentence"
-
-
-class PoolingName(StrEnum):
-    """How the vectors of a sentence become one."""
-
-    mean = "mean"
-    max = "max"
-    first = "first"
-    last = "last"
-
-
-class StateName(StrEnum):
-    """Where the LSTMs start a sentence."""
-
-    zero = "zero"
-    warm = "warm"
-    carry = "carry"
-
-
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="INPUT", help="Text, one sentence per line; also .gz and .xz; - is stdin."
-    ),
-]
-Output = Annotated[
-    str,
-    typer.Option(
-        "--output", "-o", metavar="OUT", help="File that ends in .h5, .npz, .parquet or .jsonl; "
-        "- is JSON lines on stdout."
-    ),
-]  # fmt: skip
-LayersText = Annotated[
-    str,
-    typer.Option(metavar="LAYERS", help="average, top, all, mix, mix:NAME, or a number from 0."),
-]
-LevelOption = Annotated[LevelName, typer.Option(help="One vector per token, or one per sentence.")]
-PoolingOption = Annotated[PoolingName, typer.Option(help="How a sentence's vectors become one.")]
 StateOption = Annotated[
     StateName | None,
     typer.Option(help="Where the LSTMs start a sentence; default: as the model was saved."),
-]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue a run that was interrupted (OUT.partial).")
 ]
 
 
 @reported
 def embed_cli(
     model: Model,
-    source: Source,
-    output: Output = "-",
-    layers: LayersText = "average",
-    level: LevelOption = LevelName.token,
-    pooling: PoolingOption = PoolingName.mean,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT", help="Text, one sentence per line; also .gz and .xz; - is stdin."
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="File that ends in .h5, .npz, .parquet or .jsonl; - is JSON lines on stdout.",
+        ),
+    ] = "-",
+    layers: Annotated[
+        str,
+        typer.Option(
+            metavar="LAYERS", help="average, top, all, mix, mix:NAME, or a number from 0."
+        ),
+    ] = "average",
+    level: Annotated[
+        LevelName, typer.Option(help="One vector per token, or one per sentence.")
+    ] = LevelName.token,
+    pooling: Annotated[
+        PoolingName, typer.Option(help="How a sentence's vectors become one.")
+    ] = PoolingName.mean,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
-    device: Device = "auto",
-    engine: Engine = "auto",
+    *,
+    execution: Execution,
     state: StateOption = None,
     no_progress: NoProgress = False,
     force: Force = False,
-    resume: Resume = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a run that was interrupted (OUT.partial).")
+    ] = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Embed a text file, one sentence per line.
 
@@ -119,9 +97,7 @@ def embed_cli(
         "batch_size": batch_size,
     }  # fmt: skip
     bar = shows_bar(no_progress, quiet)
-    elmo = load_model(
-        model, device, tokenizer, cast(StateMode | None, state and state.value), engine
-    )
+    elmo = execution.load(model, tokenizer, cast(StateMode | None, state and state.value))
     if output == "-":
         _embed_to_stdout(elmo, source, options, bar)
     else:

@@ -1,9 +1,11 @@
 """`elmokit evaluate`: how well a model predicts texts, or a task run labels data."""
 
 import json
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice, tee
 from pathlib import Path
 from statistics import mean, stdev
 from typing import IO, TYPE_CHECKING, Annotated, Any, TypeAlias, cast
@@ -11,99 +13,91 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 import typer
 
 from ..config import StateMode
-from ..errors import ConfigError, FileError
+from ..errors import ConfigError, FileError, InputError
 from ..files.folders import output_path
 from ..files.read import read_lines
 from ..files.write import whole_file
+from ..tables import format_table
+from ..text.normalize import normalize
+from ..text.sentences import SentenceMode, choose_mode, find_sentences
 from .embed import StateOption
 from .options import (
     BatchSize,
-    Device,
-    Engine,
+    Execution,
     Force,
     Json,
     NoProgress,
     Quiet,
     Tokenizer,
-    Verbose,
     check_text,
-    load_model,
+    lines_shown,
 )
-from .prepare import SentencesName
-from .report import aligned, reported, shows_bar
+from .prepare import SENTENCES_HELP, SentencesName
+from .report import reported, say, short_path, shows_bar
 
 if TYPE_CHECKING:
-    from .perplexity import Facts
+    from ..corpus.corpus import Mode
+    from ..engine.likelihood import SentenceScore, Tally
+    from ..model import Elmo
 
-Texts = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TEXT",
-        help="Text files, plain, .gz, .xz or .zst; - is stdin. For task runs, labelled data.",
-    ),
-]
-Scores = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Also write the log probabilities of each sentence, as JSON lines; - is stdout.",
-    ),
-]
-Streams = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Read each text as bilm-tf's trainer did: in N lanes, with states carried from "
-        "sentence to sentence. Default: each sentence on its own.",
-    ),
-]
-Sentences = Annotated[
-    SentencesName,
-    typer.Option(
-        help="lines: one per line; split: several per line; wrapped: they run over line ends, and "
-        "blank lines separate paragraphs; auto: chosen for each TEXT by how it looks."
-    ),
-]
-Evaluated: TypeAlias = Annotated[
-    str,
-    typer.Argument(metavar="MODEL", help="A language model, or the RUN of a trained task."),
-]
-Bilm = Annotated[
-    str | None,
-    typer.Option("--model", metavar="MODEL", help="For task runs: where the biLM is now."),
-]
-Seed = Annotated[
-    int | None, typer.Option(metavar="N", help="For task runs: which seed; default: the best.")
-]
-AllSeeds = Annotated[
-    bool, typer.Option("--all-seeds", help="For task runs: all seeds, with mean and deviation.")
-]
 
-SeedScores: TypeAlias = dict[str, Any]
-"""The scores of one seed of a task run."""
+Row: TypeAlias = dict[str, Any]
+"""What is measured of a text, of a sentence, or of one seed of a task run, as JSON holds it."""
+
+_SAMPLED_LINES = 10_000
 
 
 @reported
 def evaluate_cli(
-    model: Evaluated,
-    texts: Texts,
-    scores: Scores = None,
-    streams: Streams = None,
-    sentences: Sentences = SentencesName.LINES,
-    bilm: Bilm = None,
-    seed: Seed = None,
-    all_seeds: AllSeeds = False,
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A language model, or the RUN of a trained task.")
+    ],
+    texts: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TEXT",
+            help="Text files, plain, .gz, .xz or .zst; - is stdin. For task runs, labelled data.",
+        ),
+    ],
+    scores: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write the log probabilities of each sentence, as JSON lines; - is stdout.",
+        ),
+    ] = None,
+    streams: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Read each text as bilm-tf's trainer did: in N lanes, with states carried from "
+            "sentence to sentence. Default: each sentence on its own.",
+        ),
+    ] = None,
+    sentences: Annotated[
+        SentencesName,
+        typer.Option(help=f"{SENTENCES_HELP}; auto: chosen for each TEXT by how it looks."),
+    ] = SentencesName.LINES,
+    bilm: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="For task runs: where the biLM is now."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="For task runs: which seed; default: the best.")
+    ] = None,
+    all_seeds: Annotated[
+        bool, typer.Option("--all-seeds", help="For task runs: all seeds, with mean and deviation.")
+    ] = False,
     state: StateOption = None,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
-    device: Device = "auto",
-    engine: Engine = "auto",
+    *,
+    execution: Execution,
     as_json: Json = False,
     force: Force = False,
     no_progress: NoProgress = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Measure how well a model predicts texts (their perplexity), or score a task run.
 
@@ -117,12 +111,13 @@ def evaluate_cli(
     deviation (--all-seeds).
     """
     from ..tasks.runs.files import is_task_run
-    from .perplexity import perplexities
 
     if texts.count("-") > 1:
         raise ConfigError("standard input (-) can be read only once")
     if is_task_run(model):
-        is_for_text = state or tokenizer or engine != "auto" or sentences != SentencesName.LINES
+        is_for_text = (
+            state or tokenizer or execution.engine != "auto" or sentences != SentencesName.LINES
+        )
         if scores or streams or is_for_text:
             raise ConfigError(
                 "--scores, --streams, --sentences, --state, --tokenizer and --engine are for "
@@ -130,21 +125,20 @@ def evaluate_cli(
             )
         if seed is not None and all_seeds:
             raise ConfigError("--seed and --all-seeds: expected one of the two")
-        results, metric = _task_scores(model, texts, bilm, seed, all_seeds, device)
+        results, metric = _task_scores(model, texts, bilm, seed, all_seeds, execution.device)
         _print_task_scores(results, metric, as_json)
         return
     if seed is not None or all_seeds or bilm is not None:
         raise ConfigError(f"--seed, --all-seeds and --model are for task runs; {model} is none")
     _check_options(scores, streams, state, as_json, force)
     _check_texts(texts)
-    elmo = load_model(
-        model, device, tokenizer, cast(StateMode | None, state and state.value), engine
-    )
+    elmo = execution.load(model, tokenizer, cast(StateMode | None, state and state.value))
     bar = shows_bar(no_progress, quiet)
     with _open_scores(scores) as file:
-        facts = perplexities(elmo, texts, sentences.value, bar, streams, batch_size, file, quiet)
         rows = []
-        for row in facts:
+        for row in _perplexities(
+            elmo, texts, sentences.value, bar, streams, batch_size, file, quiet
+        ):
             rows.append(row)
             if as_json:
                 print(json.dumps(row, ensure_ascii=False), flush=True)
@@ -154,12 +148,10 @@ def evaluate_cli(
 
 def _check_texts(texts: Sequence[str]) -> None:
     """Fail for a text that cannot be read, or has no words, before a model is loaded for it."""
-    from .perplexity import no_words
-
     for name in texts:
         is_file = name != "-" and not Path(name).is_fifo()
         if is_file and not any(line.strip() for line in read_lines(name)):
-            raise no_words(name)
+            raise _no_words(name)
 
 
 def _check_options(
@@ -191,32 +183,135 @@ def _open_scores(scores: str | None) -> Iterator[IO[str] | None]:
         yield file
 
 
-def _print_table(rows: "Sequence[Facts]", file: IO[str]) -> None:
+def _perplexities(
+    elmo: "Elmo", names: Sequence[str], mode: "Mode", bar: bool, streams: int | None,
+    batch_size: int, file: IO[str] | None, quiet: bool,
+) -> Iterator[Row]:  # fmt: skip
+    """The perplexity of each text as plain data, then that of all if there are several.
+
+    `streams` are lanes to read each text in; with None each sentence stands on its own, and its
+    scores go to `file` as JSON lines.
+    """
+    from ..engine.likelihood import Tally
+
+    is_one = len(names) == 1
+    total, num_sentences, modes = Tally(), 0, set()
+    for name in names:
+        text = _Text(elmo, lines_shown(name, bar), mode)
+        if text.reason and not quiet:
+            say(f"{name}: --sentences {text.mode}: {text.reason}")
+        elmo.reset_state()  # each text stands alone
+        if streams is not None:
+            tally = _in_streams(text, streams)
+        else:
+            tally = Tally()
+            for score, row in _scores(text, batch_size):
+                if row["tokens"]:
+                    tally.add(score)
+                if file is not None:
+                    row = row if is_one else {"text": name, **row}
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        if not tally.num_tokens:
+            raise _no_words(name)
+        yield _row(name, tally, text.num_sentences, text.mode)
+        total.add(tally)
+        num_sentences += text.num_sentences
+        modes.add(text.mode)
+    if not is_one:
+        yield _row(None, total, num_sentences, modes.pop() if len(modes) == 1 else "mixed")
+
+
+class _Text:
+    """The sentences of a text as the model's tokens; the mode "auto" looks at the first lines."""
+
+    def __init__(self, elmo: "Elmo", lines: Iterable[str], mode: "Mode") -> None:
+        self.elmo, self.reason = elmo, ""
+        self.lines = iter(lines)
+        self.num_sentences = 0
+        if mode == "auto":
+            sample = list(islice(self.lines, _SAMPLED_LINES))
+            choice = choose_mode(sample)
+            self.lines = chain(sample, self.lines)
+            mode, self.reason = choice.mode, choice.reason
+        self.mode: SentenceMode = mode
+
+    def sentences(self) -> Iterator[tuple[int, list[str]]]:
+        """The line number and the tokens of every sentence; counts those that have any."""
+        reader = self.elmo.reader
+        # Prepared corpora were normalised before they were split.
+        lines = (normalize(line, reader.normalization) for line in self.lines)
+        for number, sentence in find_sentences(lines, self.mode):
+            tokens = reader.tokens(sentence)
+            self.num_sentences += bool(tokens)
+            yield number, tokens
+
+
+def _scores(text: _Text, batch_size: int) -> Iterator[tuple["SentenceScore", Row]]:
+    """The score of each sentence, and its row of the file of scores."""
+    numbered, read = tee(text.sentences())
+    scores = text.elmo.score_stream((tokens for _, tokens in read), batch_size=batch_size)
+    for (number, _), score in zip(numbered, scores, strict=True):
+        is_blank = score.num_tokens == 1
+        yield (
+            score,
+            {
+                "line": number,
+                "forward": 0.0 if is_blank else _number(score.forward),
+                "backward": 0.0 if is_blank else _number(score.backward),
+                "tokens": 0 if is_blank else score.num_tokens,
+            },
+        )
+
+
+def _in_streams(text: _Text, streams: int) -> "Tally":
+    from ..engine.likelihood import Tally
+
+    sentences = (tokens for _, tokens in text.sentences() if tokens)
+    found = text.elmo.perplexity(sentences, streams=streams)
+    forward, backward = (-math.log(value) * found.num_tokens for value in found[:2])
+    return Tally(forward, backward, found.num_tokens, found.num_unknown)
+
+
+def _no_words(name: str) -> InputError:
+    """The error for a text without words."""
+    return InputError(f"{name}: the text has no words, so there is nothing to evaluate")
+
+
+def _row(name: str | None, tally: "Tally", num_sentences: int, mode: str) -> Row:
+    perplexity = tally.perplexity()
+    return {
+        "text": name,
+        "forward": _number(perplexity.forward),
+        "backward": _number(perplexity.backward),
+        "mean": _number(perplexity.mean),
+        "sentences": num_sentences,
+        "tokens": perplexity.num_tokens,
+        "unknown": perplexity.num_unknown / perplexity.num_tokens,
+        "mode": mode,
+    }
+
+
+def _number(value: float) -> float | None:
+    """JSON has no infinity and no NaN."""
+    return value if math.isfinite(value) else None
+
+
+def _print_table(rows: Sequence[Row], file: IO[str]) -> None:
     titles = ("forward", "backward", "mean")
-    table: list[tuple[str, ...]] = [("text", *titles, "sentences", "tokens", "OOV")]
+    table = []
     for row in rows:
         perplexities = ("NaN" if row[name] is None else f"{row[name]:.2f}" for name in titles)
         numbers = (f"{row['sentences']:,}", f"{row['tokens']:,}", f"{row['unknown']:.1%}")
-        table.append((row["text"] or "all", *perplexities, *numbers))
-    for line in aligned(table):
-        print(line, file=file)
+        table.append((short_path(row["text"] or "all"), *perplexities, *numbers))
+    print(format_table(["text", *titles, "sentences", "tokens", "OOV"], table), file=file)
     if any(row[name] is None for row in rows for name in titles):
         print("NaN: the perplexity is infinite or not a number; see: elmokit info", file=file)
 
 
 def _task_scores(
     run: str, texts: Sequence[str], bilm: str | None, seed: int | None, all_seeds: bool, device: str
-) -> tuple[dict[str, list[SeedScores]], str]:
-    """The scores of each seed that is asked for by data file, and the name of the main score.
-
-    Args:
-        run: Folder of the run.
-        texts: Files or folders of labelled data.
-        bilm: Where the biLM is now.
-        seed: Which seed; None for the best on the development data.
-        all_seeds: All of them instead.
-        device: Any torch device.
-    """
+) -> tuple[dict[str, list[Row]], str]:
+    """The scores of each seed that is asked for by data file, and the name of the main score."""
     from ..tasks.runs.files import seed_numbers
     from ..tasks.runs.load import load_seeds, load_task
 
@@ -225,7 +320,7 @@ def _task_scores(
             check_text(text)
     if all_seeds and "-" in texts and len(seed_numbers(Path(run))) > 1:
         raise ConfigError("--all-seeds: expected a file, which can be read for each seed")
-    results: dict[str, list[SeedScores]] = {text: [] for text in texts}
+    results: dict[str, list[Row]] = {text: [] for text in texts}
     metric = ""
     models = (
         load_seeds(run, model=bilm, device=device)
@@ -239,7 +334,7 @@ def _task_scores(
     return results, metric
 
 
-def _print_task_scores(results: dict[str, list[SeedScores]], metric: str, as_json: bool) -> None:
+def _print_task_scores(results: dict[str, list[Row]], metric: str, as_json: bool) -> None:
     """Print the scores of one seed, or what all come to, for each data file."""
     for i, (text, rows) in enumerate(results.items()):
         name = {"text": text} if len(results) > 1 else {}
@@ -252,7 +347,7 @@ def _print_task_scores(results: dict[str, list[SeedScores]], metric: str, as_jso
         _print_seeds(rows, metric)
 
 
-def _print_seeds(rows: list[SeedScores], metric: str) -> None:
+def _print_seeds(rows: list[Row], metric: str) -> None:
     if len(rows) == 1:
         _print_seed(rows[0])
         return
@@ -262,12 +357,12 @@ def _print_seeds(rows: list[SeedScores], metric: str) -> None:
     print(f"{'mean':<12}  {metric} {summary['mean']:.4f} ± {summary['deviation']:.4f}")
 
 
-def _summary(rows: list[SeedScores], metric: str) -> SeedScores:
+def _summary(rows: list[Row], metric: str) -> Row:
     values = [row[metric] for row in rows]
     return {"metric": metric, "mean": mean(values), "deviation": stdev(values), "seeds": rows}
 
 
-def _print_seed(metrics: SeedScores) -> None:
+def _print_seed(metrics: Row) -> None:
     for name, value in metrics.items():
         if isinstance(value, dict):
             for label, scores in value.items():

@@ -1,20 +1,78 @@
-"""`elmokit info`: what a model is."""
+"""`elmokit models`, `download` and `info`: which models there are, and what one is."""
 
 import json
 import logging
 import shlex
+import shutil
+import sys
 import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from .models import address_lines, catalogue_facts, catalogue_rows, origin_rows
-from .options import Json, Model, Quiet, Verbose
-from .report import in_bytes, in_short, in_time, reported
+import typer
+
+from ..tables import format_table
+from .options import Force, Json, Model, Quiet, Verbose
+from .report import in_bytes, in_short, in_time, reported, say
 
 if TYPE_CHECKING:
+    from ..formats.catalogue import ModelEntry
     from ..formats.checkpoint import Checkpoint
 
 FIRST_WORDS = 10
+
+
+@reported
+def models_cli(
+    language: Annotated[
+        str | None,
+        typer.Option(metavar="LANGUAGE", help="Only models of a language: ja, Japanese."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """List the bundled and the published models."""
+    from ..formats.catalogue import list_models
+
+    entries = list_models(language)
+    if as_json:
+        _print_json([_published_record(entry) for entry in entries])
+        return
+    titles = ["name", "language", "dim", "size", "state", "tokens", "text", "licence"]
+    # Cut to the width of a terminal; files and pipes get all of it.
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    for line in format_table(titles, [*map(_model_row, entries)]).split("\n"):
+        print(line if len(line) <= width else f"{line[: width - 1]}…")
+    refused = sum(entry.status not in ("bundled", "listed") for entry in entries)
+    if refused and not quiet:
+        say("elmokit info NAME says why a model is unverified, manual, dead or unloadable")
+
+
+@reported
+def download_cli(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from elmokit models.")],
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Folder to write; default: the cache."),
+    ] = None,
+    unverified: Annotated[
+        bool,
+        typer.Option("--unverified", help="Try a model even if nobody has checked its address."),
+    ] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Download a published model, so that it loads by its name.
+
+    ELMOKIT_CACHE chooses the folder of the cache; ELMOKIT_MIRROR=URL fetches URL/NAME/FILE instead.
+    """
+    from ..formats.catalogue import download_model
+
+    folder = download_model(name, output, unverified=unverified, force=force)
+    if not quiet:
+        say(f"{name} is in {folder}")
 
 
 @reported
@@ -25,24 +83,28 @@ def info_cli(
     from ..formats.catalogue import find_model
 
     entry = find_model(model)
-    published = catalogue_facts(entry) if entry and entry.status != "bundled" else None
+    published = _published_record(entry) if entry and entry.status != "bundled" else None
     if published and not published["is_cached"]:
         if as_json:
-            print(json.dumps(published, ensure_ascii=False, indent=2))
+            _print_json(published)
         else:
-            _print_table(catalogue_rows(published))
-            print("", *address_lines(published), sep="\n")
+            _print_table(_published_rows(published))
+            print("", *_address_lines(published), sep="\n")
         return
     if not verbose:
         # What the library warns of is part of the table.
         logging.getLogger("elmokit").setLevel(logging.ERROR)
-    facts = describe(model) | ({"published": published} if published else {})
+    record = describe(model) | ({"published": published} if published else {})
     if as_json:
-        print(json.dumps(facts, ensure_ascii=False, indent=2))
+        _print_json(record)
     else:
-        _print_table(_rows(facts))
-        if command := _resume_command(facts):
+        _print_table(_rows(record))
+        if command := _resume_command(record):
             print(f"\nTo resume:\n{command}")  # on a line of its own, for people to copy
+
+
+def _print_json(record: object) -> None:
+    print(json.dumps(record, ensure_ascii=False, indent=2))
 
 
 def describe(source: str) -> dict[str, Any]:
@@ -114,41 +176,39 @@ def _problems(checkpoint: "Checkpoint") -> list[str]:
     return problems
 
 
-def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The facts in words, for a table of two columns."""
-    run = _run_rows(facts["run"]) if "run" in facts else []
-    if "format" not in facts:  # a run that has no model yet
-        return [("run", facts["source"]), *run]
-    parameters = facts["parameters"]
+def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """The record in words, for a table of two columns."""
+    run = _run_rows(record["run"]) if "run" in record else []
+    if "format" not in record:  # a run that has no model yet
+        return [("run", record["source"]), *run]
+    parameters = record["parameters"]
     softmax = f", {in_short(parameters['softmax'])} softmax" if parameters["softmax"] else ""
-    warm = "a warm state is stored" if facts["has_warm_state"] else "no warm state is stored"
+    warm = "a warm state is stored" if record["has_warm_state"] else "no warm state is stored"
     return [
-        ("model", facts["source"]),
-        ("format", facts["format"]),
-        *(origin_rows(facts["published"]) if "published" in facts else []),
-        ("size on disk", in_bytes(facts["size_on_disk"])),
-        ("vectors", f"{facts['dim']} values, layers 0..{facts['layers'] - 1} (0 has no context)"),
+        ("model", record["source"]),
+        ("format", record["format"]),
+        *(_origin_rows(record["published"]) if "published" in record else []),
+        ("size on disk", in_bytes(record["size_on_disk"])),
+        ("vectors", f"{record['dim']} values, layers 0..{record['layers'] - 1} (0 has no context)"),
         ("parameters", f"{in_short(parameters['bilm'])} biLM{softmax}"),
-        *_architecture_rows(facts["encoder"], facts["lstm"]),
-        ("tokenizer", facts["tokenizer"] or "not known; texts are read with regex"),
-        ("normalisation", facts["normalization"] or "none"),
-        ("state", f"{facts['state']}; {warm}"),
-        ("engine", f"{facts['engine']}, on the CPU of this machine"),
-        ("mixes", "\n".join(map(_mix, facts["mixes"].items())) or "none saved: mix = average"),
-        ("vocabulary", _vocabulary(facts["vocabulary"])),
+        *_architecture_rows(record["encoder"], record["lstm"]),
+        ("tokenizer", record["tokenizer"] or "not known; texts are read with regex"),
+        ("normalisation", record["normalization"] or "none"),
+        ("state", f"{record['state']}; {warm}"),
+        ("engine", f"{record['engine']}, on the CPU of this machine"),
+        ("mixes", "\n".join(map(_mix, record["mixes"].items())) or "none saved: mix = average"),
+        ("vocabulary", _vocabulary(record["vocabulary"])),
         *run,
-        *[("warning", warning) for warning in facts["warnings"]],
+        *[("warning", warning) for warning in record["warnings"]],
     ]
 
 
 def _run_rows(run: dict[str, Any]) -> list[tuple[str, str]]:
     """How a pre-training run is doing."""
     done = "finished" if run["is_finished"] else f"{run['share']:.0%} done"
-    left = (
-        ""
-        if run["is_finished"] or not run["eta_seconds"]
-        else (f", about {in_time(run['eta_seconds'])} left at this speed")
-    )
+    left = ""
+    if run["eta_seconds"] and not run["is_finished"]:
+        left = f", about {in_time(run['eta_seconds'])} left at this speed"
     rows = [
         ("training", f"{done}: step {run['step']:,}, {in_short(run['tokens'])} tokens "
          f"({run['epochs']:.2f} epochs) in {in_time(run['seconds'])}{left}"),
@@ -185,12 +245,12 @@ def _resume_point(run: dict[str, Any]) -> str:
     return where
 
 
-def _resume_command(facts: dict[str, Any]) -> str | None:
+def _resume_command(record: dict[str, Any]) -> str | None:
     """The command that continues an unfinished run."""
-    run = facts.get("run")
+    run = record.get("run")
     if run is None or run["is_finished"] or run["checkpoint_problem"]:
         return None
-    return shlex.join(["elmokit", "pretrain", run["corpus"], "-o", facts["source"], "--resume"])
+    return shlex.join(["elmokit", "pretrain", run["corpus"], "-o", record["source"], "--resume"])
 
 
 def _architecture_rows(encoder: dict[str, Any], lstm: dict[str, Any]) -> list[tuple[str, str]]:
@@ -257,3 +317,63 @@ def _print_table(rows: list[tuple[str, str]]) -> None:
         console.print(table)
     for line in captured.get().splitlines():
         print(line.rstrip())
+
+
+def _published_record(entry: "ModelEntry") -> dict[str, Any]:
+    """A published model as plain data."""
+    from ..formats.catalogue.entries import is_complete, model_folder
+
+    record = asdict(entry)
+    record["files"] = [{k: v for k, v in file.items() if v is not None} for file in record["files"]]
+    return {**record, "is_cached": is_complete(model_folder(entry))}
+
+
+def _published_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """A model that is not downloaded, for the table of `elmokit info`."""
+    state = "not downloaded"
+    if record["status"] != "listed":
+        state = f"{record['status']}: {record['reason']}"
+    return [
+        ("model", record["name"]),
+        ("state", state),
+        *_origin_rows(record),
+        ("format", record["format"]),
+        ("vectors", f"{record['dim']} values per layer" if record["dim"] else "size not known"),
+        ("download", in_bytes(record["size"]) if record["size"] else "size not known"),
+    ]
+
+
+def _origin_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the files of a published model do not say, for the same table."""
+    return [
+        ("language", f"{record['language_name']} ({record['language']})"),
+        ("publisher", record["publisher"]),
+        ("text", record["text"]),
+        ("reads", record["tokens"]),
+        ("licence", record["licence"]),
+    ]
+
+
+def _address_lines(record: dict[str, Any]) -> Iterator[str]:
+    """Names, addresses and hashes of the files, each whole on its line, for people to copy."""
+    for file in record["files"]:
+        yield file["name"]
+        yield from (f"  {url}" for url in file["urls"])
+        yield from (f"  {kind} {file[kind]}" for kind in ("sha256", "sha1", "md5") if kind in file)
+    if record["page"]:
+        yield f"also at {record['page']}"
+
+
+def _model_row(entry: "ModelEntry") -> list[str]:
+    from ..formats.catalogue.entries import builtin_folder, is_complete, model_folder
+
+    size = entry.size
+    if (folder := builtin_folder(entry.name)) is not None:
+        size = sum(file.stat().st_size for file in folder.iterdir())
+    state: str = "" if entry.status == "listed" else entry.status
+    if is_complete(model_folder(entry)):
+        state = "cached"
+    return [
+        entry.name, entry.language_name, str(entry.dim or "?"), in_bytes(size) if size else "?",
+        state, entry.tokens, entry.text, entry.licence,
+    ]  # fmt: skip

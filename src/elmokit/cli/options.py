@@ -5,6 +5,7 @@ That is models, layers, texts and files of settings.
 
 import tomllib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -50,6 +51,13 @@ Engine: TypeAlias = Annotated[
 NoProgress: TypeAlias = Annotated[
     bool, typer.Option("--no-progress", help="Show no bar, on a terminal either.")
 ]
+Settings: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Such as train.lr=1e-3; can be repeated."),
+]
+Resume: TypeAlias = Annotated[
+    bool, typer.Option("--resume", help="Continue where the run stopped.")
+]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite what exists.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet: TypeAlias = Annotated[
@@ -60,19 +68,22 @@ Verbose: TypeAlias = Annotated[
 ]
 
 
-def load_model(
-    source: str,
-    device: str,
-    tokenizer: str | None = None,
-    state: StateMode | None = None,
-    engine: str = "auto",
-) -> "Elmo":
-    """The model at `source`, ready to embed."""
-    from ..model import Elmo
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Execution:
+    """The options that say where and how a model runs."""
 
-    return Elmo.from_pretrained(
-        source, device=device, tokenizer=tokenizer, state=state, engine=engine
-    )
+    device: Device = "auto"
+    engine: Engine = "auto"
+
+    def load(
+        self, source: str, tokenizer: str | None = None, state: StateMode | None = None
+    ) -> "Elmo":
+        """The model at `source`, ready to embed."""
+        from ..model import Elmo
+
+        return Elmo.from_pretrained(
+            source, device=self.device, engine=self.engine, tokenizer=tokenizer, state=state
+        )
 
 
 def parse_layers(text: str) -> "Layers":

@@ -9,44 +9,42 @@ import typer
 from ..errors import ConfigError, InputError
 from ..files.read import read_lines
 from ..text.batch import grouped
-from .options import Device, Json, Quiet, Verbose, check_text
+from .options import Device, Json, Quiet, check_text
 from .report import reported
 
 if TYPE_CHECKING:
     from ..tasks.runs.load import AnyTrainedTask
 
-TaskRun = Annotated[str, typer.Argument(metavar="RUN", help="Folder that `elmokit train` made.")]
-Text = Annotated[
-    str,
-    typer.Argument(metavar="TEXT", help="Text, one example per line; .gz and .xz too; - is stdin."),
-]
-Questions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--question", metavar="QUESTION", help="Ask this about all of TEXT; can be repeated."
-    ),
-]
-Context = Annotated[
-    str | None, typer.Option(metavar="WORDS", help="The text itself, to ask --question about.")
-]
-Bilm = Annotated[
-    str | None,
-    typer.Option("--model", metavar="MODEL", help="Where the biLM is now; default: where it was."),
-]
 LINES_AT_ONCE = 512
 
 
 @reported
 def predict_cli(
-    run: TaskRun,
-    text: Text = "-",
-    question: Questions = None,
-    context: Context = None,
-    model: Bilm = None,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder that `elmokit train` made.")],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT", help="Text, one example per line; .gz and .xz too; - is stdin."
+        ),
+    ] = "-",
+    question: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--question", metavar="QUESTION", help="Ask this about all of TEXT; can be repeated."
+        ),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="The text itself, to ask --question about.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="MODEL", help="Where the biLM is now; default: where it was."
+        ),
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Print what a trained model says about each line of a text.
 
@@ -72,7 +70,9 @@ def predict_cli(
             raise InputError("--question or the text is empty: expected words in both")
         lines = [json.dumps({"question": one, "context": whole}) for one in question]
     numbered = enumerate(lines, start=1)
-    for window in grouped(numbered, _length, max_items=LINES_AT_ONCE, max_size=1 << 20):
+    for window in grouped(
+        numbered, lambda row: len(row[1]), max_items=LINES_AT_ONCE, max_size=1 << 20
+    ):
         examples, error = _examples(trained, window, text)
         for example, prediction in zip(examples, trained.predict(examples), strict=True):
             if as_json:
@@ -82,10 +82,6 @@ def predict_cli(
                 print("" if prediction is None else trained.task.as_text(example, prediction))
         if error is not None:
             raise error
-
-
-def _length(numbered: tuple[int, str]) -> int:
-    return len(numbered[1])
 
 
 def _examples(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import ConfigError
-from .options import Force, Json, NoProgress, Quiet, Verbose
-from .report import aligned, in_bytes, reported, say, shows_bar
+from ..tables import format_table
+from .options import Force, Json, NoProgress, Quiet
+from .report import in_bytes, reported, say, short_path, shows_bar
 
 if TYPE_CHECKING:
     from ..corpus.report import Cropped, Input, Report
@@ -27,103 +28,91 @@ class SentencesName(StrEnum):
     WRAPPED = "wrapped"
 
 
-Inputs = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="INPUT",
-        help="Text files, plain, .gz, .xz or .zst; folders of them; - is stdin.",
-        show_default=False,
-    ),
-]
-Output = Annotated[
-    str, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")
-]  # fmt: skip
-TokenizerName = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="regex, whitespace (the text is tokenised), spacy:LANGUAGE or kiwi."
-    ),
-]
-Sentences = Annotated[
-    SentencesName,
-    typer.Option(
-        help="lines: one per line; split: several per line; wrapped: they run over line ends, and "
-        "blank lines separate paragraphs; auto: chosen for each INPUT by how it looks."
-    ),
-]
-MaxLength = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Maximum words per sentence; longer ones are cut.")
-]
-VocabSize = Annotated[
-    int, typer.Option(min=4, metavar="N", help="Maximum words that the model learns to predict.")
-]
-MinCount = Annotated[
-    int, typer.Option(min=1, metavar="N", help="How often each of them must occur.")
-]
-MaxCharacters = Annotated[
-    int,
-    typer.Option(
-        min=3,
-        max=1000,
-        metavar="N",
-        help="Maximum UTF-8 bytes per word, including two boundary markers.",
-    ),
-]
-Weight = Annotated[
-    str | None,
-    typer.Option(
-        metavar="W1,W2,…",
-        help="How often each sentence occurs in the training text, one number per INPUT; 0.5 keeps "
-        "half of the lines.",
-    ),
-]
-Clean = Annotated[
-    bool,
-    typer.Option(
-        "--clean",
-        help="Remove markup, and drop boilerplate, duplicate lines and training lines "
-        "that are held out too.",
-    ),
-]
-Valid = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FILE", help="Text to hold out; may be given several times."),
-]
-ValidFraction = Annotated[
-    float,
-    typer.Option(
-        min=0,
-        max=0.5,
-        metavar="SHARE",
-        help="Without --valid, the share of the text to hold out, by a hash of each line; at most "
-        "200,000 tokens.",
-    ),
-]
-Workers = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Processes; default: one per core.")
-]
+SENTENCES_HELP = (
+    "lines: one per line; split: several per line; wrapped: they run over line ends, and blank "
+    "lines separate paragraphs"
+)
 
 
 @reported
 def prepare_cli(
-    inputs: Inputs,
-    output: Output,
-    tokenizer: TokenizerName = "regex",
-    sentences: Sentences = SentencesName.AUTO,
-    max_length: MaxLength = 400,
-    vocab_size: VocabSize = 50_000,
-    min_count: MinCount = 1,
-    max_characters: MaxCharacters = 50,
-    weight: Weight = None,
-    clean: Clean = False,
-    valid: Valid = None,
-    valid_fraction: ValidFraction = 0.01,
-    workers: Workers = None,
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT",
+            help="Text files, plain, .gz, .xz or .zst; folders of them; - is stdin.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
+    tokenizer: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="regex, whitespace (the text is tokenised), spacy:LANGUAGE or kiwi.",
+        ),
+    ] = "regex",
+    sentences: Annotated[
+        SentencesName,
+        typer.Option(help=f"{SENTENCES_HELP}; auto: chosen for each INPUT by how it looks."),
+    ] = SentencesName.AUTO,
+    max_length: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Maximum words per sentence; longer ones are cut."),
+    ] = 400,
+    vocab_size: Annotated[
+        int,
+        typer.Option(min=4, metavar="N", help="Maximum words that the model learns to predict."),
+    ] = 50_000,
+    min_count: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How often each of them must occur.")
+    ] = 1,
+    max_characters: Annotated[
+        int,
+        typer.Option(
+            min=3,
+            max=1000,
+            metavar="N",
+            help="Maximum UTF-8 bytes per word, including two boundary markers.",
+        ),
+    ] = 50,
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="W1,W2,…",
+            help="How often each sentence occurs in the training text, one number per INPUT; 0.5 "
+            "keeps half of the lines.",
+        ),
+    ] = None,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean",
+            help="Remove markup, and drop boilerplate, duplicate lines and training lines "
+            "that are held out too.",
+        ),
+    ] = False,
+    valid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Text to hold out; may be given several times."),
+    ] = None,
+    valid_fraction: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=0.5,
+            metavar="SHARE",
+            help="Without --valid, the share of the text to hold out, by a hash of each line; at "
+            "most 200,000 tokens.",
+        ),
+    ] = 0.01,
+    workers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Processes; default: one per core.")
+    ] = None,
     force: Force = False,
     as_json: Json = False,
     no_progress: NoProgress = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Make a corpus to pre-train on from plain text.
 
@@ -132,6 +121,7 @@ def prepare_cli(
     """
     from ..corpus.corpus import PrepareConfig
     from ..corpus.prepare import prepare
+    from ..pretraining.config import PRESETS, memory_estimate
 
     config = PrepareConfig(
         tokenizer=tokenizer, sentences=sentences.value, max_length=max_length,
@@ -146,7 +136,7 @@ def prepare_cli(
         )  # fmt: skip
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command continues") from None
-    memory = _memory(report)
+    memory = {name: memory_estimate(preset, report.vocab_size) for name, preset in PRESETS.items()}
     if as_json:
         print(json.dumps({**asdict(report), "memory": memory}, ensure_ascii=False))
     elif not quiet:
@@ -208,9 +198,9 @@ def _oddities(report: "Report") -> Iterator[str]:
     if report.empty_lines and report.mode != "wrapped":
         yield _row("empty lines", f"{report.empty_lines:,}, passed over")
     if report.duplicated_lines and not report.cleaned:
-        share = report.duplicated_lines / max(1, report.lines - report.empty_lines)
-        advice = "; --clean drops them" if share > 0.1 else ""
-        yield _row("duplicates", f"{report.duplicated_lines:,} lines ({share:.1%}){advice}")
+        fraction = report.duplicated_lines / max(1, report.lines - report.empty_lines)
+        advice = "; --clean drops them" if fraction > 0.1 else ""
+        yield _row("duplicates", f"{report.duplicated_lines:,} lines ({fraction:.1%}){advice}")
     if report.leaked_lines and not report.cleaned:
         yield _row(
             "leaked",
@@ -234,25 +224,18 @@ def _cropped(cropped: "Cropped", report: "Report") -> str:
     return text
 
 
-def _memory(report: "Report") -> dict[str, int]:
-    """Bytes that training each preset takes on this corpus."""
-    from ..pretraining.config import PRESETS, memory_estimate
-
-    return {name: memory_estimate(config, report.vocab_size) for name, config in PRESETS.items()}
-
-
 def _input_rows(inputs: Sequence["Input"]) -> Iterator[str]:
     """One row per input."""
     rows = [
         (
-            text.name, f"{text.weight:g}", in_bytes(text.bytes), f"{text.lines:,}",
+            short_path(text.name), f"{text.weight:g}", in_bytes(text.bytes), f"{text.lines:,}",
             f"{text.sentences:,}", f"{text.tokens:,}", f"{text.share:.1%}",
             f"{text.mode}: {text.reason}",
         )
         for text in inputs[:_MAX_ROWS]
     ]  # fmt: skip
     yield ""
-    yield from aligned([_INPUT_TITLES, *rows])
+    yield format_table(_INPUT_TITLES, rows)
     if len(inputs) > _MAX_ROWS:
         yield f"and {len(inputs) - _MAX_ROWS:,} more; --json shows all"
 
@@ -267,10 +250,13 @@ def _cleaned_rows(report: "Report") -> Iterator[str]:
     """What cleaning did, to each input if there are several, and to all."""
     titles = ("changed", "markup", "boilerplate", "duplicates", "leaked")
     inputs = report.inputs[:_MAX_ROWS] if len(report.inputs) > 1 else []
-    found = [*((text.name, text.cleaned) for text in inputs), ("all lines", report.cleaned)]
+    found = [
+        *((short_path(text.name), text.cleaned) for text in inputs),
+        ("all lines", report.cleaned),
+    ]
     rows = [(name, *(f"{getattr(done, title):,}" for title in titles)) for name, done in found]
     yield ""
-    yield from aligned([("cleaned", *titles), *rows])
+    yield format_table(("cleaned", *titles), rows)
 
 
 def _count(number: int, what: str) -> str:

@@ -12,63 +12,57 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigError
-from .options import Device, Force, Quiet, Verbose, apply_file
+from .options import Device, Force, Quiet, Resume, Settings, apply_file
 from .report import in_time, reported, say
 
 if TYPE_CHECKING:
     from ..pretraining.config import PretrainConfig
 
-CorpusFolder = Annotated[
-    str, typer.Argument(metavar="DIR", help="Folder that `elmokit prepare` made.")
-]
-Run = Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
-Preset = Annotated[str | None, typer.Option(help="tiny, small (the default), medium or original.")]
-ConfigFile = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the preset."),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Such as train.lr=1e-3; can be repeated."),
-]
-Source = Annotated[
-    str | None,
-    typer.Option("--from", metavar="MODEL", help="Continue from a model in any published format."),
-]
-Vectors = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Start from static word vectors: a GloVe, word2vec or fastText file, or kiwi for "
-        "the Korean vectors inside Kiwi. --resume does not need them.",
-    ),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue where the run stopped.")]
-Minutes = Annotated[
-    float | None,
-    typer.Option(help="Budget in minutes, final evaluation included; the schedule fits it."),
-]
-Tokens = Annotated[float | None, typer.Option(help="Budget in tokens, such as 20e6.")]
-Board = Annotated[bool, typer.Option("--tensorboard", help="Write events for TensorBoard.")]
-
 
 @reported
 def pretrain_cli(
-    corpus: CorpusFolder,
-    output: Run,
-    preset: Preset = None,
-    config: ConfigFile = None,
+    corpus: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder that `elmokit prepare` made.")
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")
+    ],
+    preset: Annotated[
+        str | None, typer.Option(help="tiny, small (the default), medium or original.")
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the preset."),
+    ] = None,
     settings: Settings = None,
-    source: Source = None,
-    vectors: Vectors = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="MODEL", help="Continue from a model in any published format."
+        ),
+    ] = None,
+    vectors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Start from static word vectors: a GloVe, word2vec or fastText file, or kiwi for "
+            "the Korean vectors inside Kiwi. --resume does not need them.",
+        ),
+    ] = None,
     resume: Resume = False,
     force: Force = False,
-    max_minutes: Minutes = None,
-    max_tokens: Tokens = None,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(help="Budget in minutes, final evaluation included; the schedule fits it."),
+    ] = None,
+    max_tokens: Annotated[
+        float | None, typer.Option(help="Budget in tokens, such as 20e6.")
+    ] = None,
     device: Device = "auto",
-    tensorboard: Board = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write events for TensorBoard.")
+    ] = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Train a biLM on a prepared corpus; RUN is then a model like any other.
 
@@ -97,18 +91,10 @@ def pretrain_cli(
     say_row = None if quiet or not is_first else partial(_say_row, is_sampled)
     try:
         pretrain(
-            corpus,
-            run,
-            resolved,
-            source=source,
-            vectors=vectors,
-            resume=resume,
-            force=force,
-            device=device,
-            tensorboard=tensorboard,
-            on_row=say_row,
+            corpus, run, resolved, source=source, vectors=vectors, resume=resume, force=force,
+            device=device, tensorboard=tensorboard, on_row=say_row,
             on_stage=_Stages() if is_first and not quiet else None,
-        )
+        )  # fmt: skip
     except KeyboardInterrupt as e:
         if not is_run(run):
             raise KeyboardInterrupt("nothing was learned yet; run the same command again") from None
@@ -157,11 +143,11 @@ class _Stages:
     def __init__(self) -> None:
         self.name, self.said_at = "", 0.0
 
-    def __call__(self, name: str, share: float) -> None:
+    def __call__(self, name: str, fraction: float) -> None:
         now = time.monotonic()
         if name == self.name and now - self.said_at < self.SECONDS:
             return
-        say(name if name != self.name else f"{name}: {share:.0%}")
+        say(name if name != self.name else f"{name}: {fraction:.0%}")
         self.name, self.said_at = name, now
         sys.stderr.flush()
 

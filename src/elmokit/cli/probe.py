@@ -1,18 +1,18 @@
 """`elmokit probe`: what the layers of a model know."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias, get_args
 
 import typer
 
 from ..errors import ConfigError
-from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose, check_text, load_model
+from .options import Execution, Json, Model, Quiet, Tokenizer, check_text
 from .report import reported, say
 
 if TYPE_CHECKING:
     from ..layers import Pooling
-    from ..tasks.parts.conll import TaggedSentence
 
 Tagset: TypeAlias = Literal["upos", "xpos"]
 
@@ -20,67 +20,7 @@ MaxSentences = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, help="Train on N sentences only, at even distances."),
 ]
-TagTrain = Annotated[
-    Path, typer.Option(metavar="FILE", help="CoNLL-U to learn from; .gz and .xz too.")
-]
-TagDev = Annotated[Path, typer.Option(metavar="FILE", help="CoNLL-U to score.")]
-Split = Annotated[
-    bool | None,
-    typer.Option(
-        "--split/--whole",
-        help="Read words as the model's tokenizer splits them, or whole; default: split by kiwi.",
-    ),
-]
-Tag = Annotated[str, typer.Option(metavar="COLUMN", help="upos or xpos.")]
-Static = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="GloVe, word2vec or fastText vectors, as a baseline."),
-]
-Epochs = Annotated[int, typer.Option(min=1, help="Passes over the training data.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the order of the training data.")]
-SenseTrain = Annotated[
-    list[Path],
-    typer.Option("--train", metavar="FILE", help="SemCor as JSON lines; may be repeated."),
-]
-SenseTest = Annotated[
-    list[Path],
-    typer.Option(
-        "--test", metavar="DIR", help="Folder of NAME.data.xml and its key; may be repeated."
-    ),
-]
-WordNet = Annotated[Path, typer.Option(metavar="FILE", help="WordNet's index.sense.")]
-Pairs = Annotated[
-    Path, typer.Option("--data", metavar="FILE", help="TSV with score, sentence1, sentence2.")
-]
-Pool = Annotated[
-    str, typer.Option(metavar="NAME", help="mean, max, first or last; several as mean,max.")
-]
-Homographs = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="FILE", help="TSV: word, sense, sentence with the [word]."),
-]
-HomographTrain = Annotated[
-    Path | None, typer.Option("--train", metavar="FILE", help="Learn the senses from this table.")
-]
-HomographDev = Annotated[
-    Path | None,
-    typer.Option("--dev", metavar="FILE", help="Score this one; default: a fifth of --train."),
-]
 WicFile = "TSV: word, two sentences with the [word], same (true or false)."
-WicTrain = Annotated[Path, typer.Option("--train", metavar="FILE", help=WicFile)]
-WicDev = Annotated[Path, typer.Option("--dev", metavar="FILE", help="The same, to score.")]
-MinimalPairs = Annotated[
-    Path,
-    typer.Argument(metavar="FILE", help="JSON lines: good, bad, paradigm, phenomenon."),
-]
-Models = Annotated[list[str], typer.Argument(metavar="MODEL…", help="One model, or several.")]
-DataFolder = Annotated[
-    Path, typer.Option("--data", metavar="DIR", help="Folder of data sets (docs/reproduce.md).")
-]
-Language = Annotated[str, typer.Option(metavar="LANGUAGE", help="en or ko.")]
-MeasureSentences = Annotated[
-    int, typer.Option("--max-sentences", min=1, help="Training sentences of pos and wsd.")
-]
 
 probe_app = typer.Typer(
     name="probe",
@@ -97,23 +37,44 @@ class Result(Protocol):
         """The result as JSON holds it."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Common(Execution):
+    """The options of every probe."""
+
+    as_json: Json = False
+    quiet: Quiet = False
+
+    def show(self, result: Result) -> None:
+        """Print what a probe found."""
+        print(json.dumps(result.to_dict(), ensure_ascii=False) if self.as_json else result)
+
+
 @probe_app.command("pos")
 @reported
 def pos_cli(
     model: Model,
-    train: TagTrain,
-    dev: TagDev,
-    tag: Tag = "upos",
-    static: Static = None,
-    split: Split = None,
+    train: Annotated[
+        Path, typer.Option(metavar="FILE", help="CoNLL-U to learn from; .gz and .xz too.")
+    ],
+    dev: Annotated[Path, typer.Option(metavar="FILE", help="CoNLL-U to score.")],
+    tag: Annotated[str, typer.Option(metavar="COLUMN", help="upos or xpos.")] = "upos",
+    static: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="GloVe, word2vec or fastText vectors, as a baseline."),
+    ] = None,
+    split: Annotated[
+        bool | None,
+        typer.Option(
+            "--split/--whole",
+            help="Read words as the model's tokenizer splits them, or whole; default: split by "
+            "kiwi.",
+        ),
+    ] = None,
     max_sentences: MaxSentences = None,
-    epochs: Epochs = 20,
-    seed: Seed = 1,
-    device: Device = "auto",
-    engine: Engine = "auto",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training data.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of the training data.")] = 1,
+    *,
+    common: Common,
 ) -> None:
     """Read part-of-speech tags off each layer.
 
@@ -129,32 +90,35 @@ def pos_cli(
 
     column: Tagset = "upos" if tag == "upos" else "xpos"
     data = [read_conllu(path, tag=column) for path in (train, dev)]
-    vectors = None if static is None else read_static_vectors(static, _words(*data))
-    elmo = load_model(model, device, engine=engine)
+    words = {token for sentences in data for s in sentences for token in s.tokens}
+    vectors = None if static is None else read_static_vectors(static, words)
+    elmo = common.load(model)
     result = pos_probe(
-        elmo,
-        *data,
-        split=splits_words(elmo) if split is None else split,
-        max_sentences=max_sentences,
-        static=vectors,
+        elmo, *data, split=splits_words(elmo) if split is None else split,
+        max_sentences=max_sentences, static=vectors,
         settings=LinearSettings(epochs=epochs, seed=seed),
-    )
-    _show(result, as_json)
+    )  # fmt: skip
+    common.show(result)
 
 
 @probe_app.command("wsd")
 @reported
 def wsd_cli(
     model: Model,
-    train: SenseTrain,
-    test: SenseTest,
-    wordnet: WordNet,
+    train: Annotated[
+        list[Path],
+        typer.Option("--train", metavar="FILE", help="SemCor as JSON lines; may be repeated."),
+    ],
+    test: Annotated[
+        list[Path],
+        typer.Option(
+            "--test", metavar="DIR", help="Folder of NAME.data.xml and its key; may be repeated."
+        ),
+    ],
+    wordnet: Annotated[Path, typer.Option(metavar="FILE", help="WordNet's index.sense.")],
     max_sentences: MaxSentences = None,
-    device: Device = "auto",
-    engine: Engine = "auto",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    *,
+    common: Common,
 ) -> None:
     """Find word senses by the nearest average.
 
@@ -167,22 +131,23 @@ def wsd_cli(
     senses = read_sense_index(wordnet)
     tests = [read_sense_set(folder) for folder in test]
     sentences = [sentence for path in train for sentence in read_semcor(path)]
-    elmo = load_model(model, device, engine=engine)
-    _show(wsd_probe(elmo, sentences, tests, senses, max_sentences=max_sentences), as_json)
+    elmo = common.load(model)
+    common.show(wsd_probe(elmo, sentences, tests, senses, max_sentences=max_sentences))
 
 
 @probe_app.command("similarity")
 @reported
 def similarity_cli(
     model: Model,
-    data: Pairs,
-    pooling: Pool = "mean",
+    data: Annotated[
+        Path, typer.Option("--data", metavar="FILE", help="TSV with score, sentence1, sentence2.")
+    ],
+    pooling: Annotated[
+        str, typer.Option(metavar="NAME", help="mean, max, first or last; several as mean,max.")
+    ] = "mean",
     tokenizer: Tokenizer = None,
-    device: Device = "auto",
-    engine: Engine = "auto",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    *,
+    common: Common,
 ) -> None:
     """Correlate sentence similarity with human judgements.
 
@@ -196,23 +161,29 @@ def similarity_cli(
     check_text(str(data))
     pools: list[Pooling] = [*pooling.split(",")]  # type: ignore[list-item]
     poolers(pools)
-    elmo = load_model(model, device, tokenizer, engine=engine)
-    _show(similarity_probe(elmo, read_pairs(data, elmo.reader.tokens), pooling=pools), as_json)
+    elmo = common.load(model, tokenizer)
+    common.show(similarity_probe(elmo, read_pairs(data, elmo.reader.tokens), pooling=pools))
 
 
 @probe_app.command("homographs")
 @reported
 def homographs_cli(
     model: Model,
-    data: Homographs = None,
-    train: HomographTrain = None,
-    dev: HomographDev = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="FILE", help="TSV: word, sense, sentence with the [word]."),
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option("--train", metavar="FILE", help="Learn the senses from this table."),
+    ] = None,
+    dev: Annotated[
+        Path | None,
+        typer.Option("--dev", metavar="FILE", help="Score this one; default: a fifth of --train."),
+    ] = None,
     tokenizer: Tokenizer = None,
-    device: Device = "auto",
-    engine: Engine = "auto",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    *,
+    common: Common,
 ) -> None:
     """Tell the meanings of a word apart, in any language.
 
@@ -230,32 +201,22 @@ def homographs_cli(
         raise ConfigError("expected either --data FILE, or --train FILE and perhaps --dev FILE")
     if data is not None:
         occurrences = read_homographs(data)
-        _show(
-            homograph_probe(load_model(model, device, tokenizer, engine=engine), occurrences),
-            as_json,
-        )
-        return
-    assert train is not None
-    learned = read_homographs(train)
-    parts = split_by_sentence(learned) if dev is None else (learned, read_homographs(dev))
-    _show(
-        trained_homograph_probe(load_model(model, device, tokenizer, engine=engine), *parts),
-        as_json,
-    )
+        common.show(homograph_probe(common.load(model, tokenizer), occurrences))
+    elif train is not None:
+        learned = read_homographs(train)
+        parts = split_by_sentence(learned) if dev is None else (learned, read_homographs(dev))
+        common.show(trained_homograph_probe(common.load(model, tokenizer), *parts))
 
 
 @probe_app.command("wic")
 @reported
 def wic_cli(
     model: Model,
-    train: WicTrain,
-    dev: WicDev,
+    train: Annotated[Path, typer.Option("--train", metavar="FILE", help=WicFile)],
+    dev: Annotated[Path, typer.Option("--dev", metavar="FILE", help="The same, to score.")],
     tokenizer: Tokenizer = None,
-    device: Device = "auto",
-    engine: Engine = "auto",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    *,
+    common: Common,
 ) -> None:
     """Is a word used in the same sense in two sentences?
 
@@ -265,20 +226,19 @@ def wic_cli(
     from ..probes import read_wic, wic_probe
 
     pairs = [read_wic(path) for path in (train, dev)]
-    _show(wic_probe(load_model(model, device, tokenizer, engine=engine), *pairs), as_json)
+    common.show(wic_probe(common.load(model, tokenizer), *pairs))
 
 
 @probe_app.command("minimal-pairs")
 @reported
 def minimal_pairs_cli(
     model: Model,
-    data: MinimalPairs,
+    data: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON lines: good, bad, paradigm, phenomenon.")
+    ],
     tokenizer: Tokenizer = None,
-    device: Device = "auto",
-    engine: Engine = "auto",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    *,
+    common: Common,
 ) -> None:
     """Does the language model prefer the acceptable sentence?
 
@@ -288,42 +248,35 @@ def minimal_pairs_cli(
     from ..probes import minimal_pairs_probe, read_minimal_pairs
 
     pairs = read_minimal_pairs(data)
-    _show(minimal_pairs_probe(load_model(model, device, tokenizer, engine=engine), pairs), as_json)
+    common.show(minimal_pairs_probe(common.load(model, tokenizer), pairs))
 
 
 @probe_app.command("all")
 @reported
 def all_cli(
-    models: Models,
-    data: DataFolder,
-    language: Language = "en",
-    max_sentences: MeasureSentences = 6000,
-    device: Device = "auto",
-    engine: Engine = "auto",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    models: Annotated[list[str], typer.Argument(metavar="MODEL…", help="One model, or several.")],
+    data: Annotated[
+        Path, typer.Option("--data", metavar="DIR", help="Folder of data sets (docs/reproduce.md).")
+    ],
+    language: Annotated[str, typer.Option(metavar="LANGUAGE", help="en or ko.")] = "en",
+    max_sentences: Annotated[
+        int, typer.Option("--max-sentences", min=1, help="Training sentences of pos and wsd.")
+    ] = 6000,
+    *,
+    common: Common,
 ) -> None:
     """Run every measure there is for a language, for models side by side."""
     from ..reproduce.probes import comparison, measure, measures
 
     names = list(measures(language))
-    loaded = [(model, load_model(model, device, engine=engine)) for model in dict.fromkeys(models)]
+    loaded = [(model, common.load(model)) for model in dict.fromkeys(models)]
     results = []
     for name, model, measured in measure(loaded, data, language, max_sentences):
         results.append((name, model, measured))
-        if not quiet:
+        if not common.quiet:
             say(f"{name} of {model} done, {len(results)} of {len(names) * len(loaded)}")
-    if as_json:
+    if common.as_json:
         rows = [{"measure": n, "model": m, "result": found} for n, m, (_, found) in results]
         print(json.dumps(rows, ensure_ascii=False))
     else:
         print(comparison(results))
-
-
-def _show(result: Result, as_json: bool) -> None:
-    print(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else result)
-
-
-def _words(*data: "list[TaggedSentence]") -> set[str]:
-    return {token for sentences in data for sentence in sentences for token in sentence.tokens}

@@ -1,53 +1,87 @@
-"""How a command ends and what it says: exit codes, one-line errors, logs, tables and numbers."""
+"""How a command ends and what it says: exit codes, one-line errors, logs and numbers."""
 
 import functools
+import inspect
 import logging
 import os
 import sys
 import traceback
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import ParamSpec
+from dataclasses import fields, is_dataclass
+from inspect import Parameter
+from typing import Any
 
 import typer
 
 from ..errors import MAX_MESSAGE, ElmoError, shortened
-
-P = ParamSpec("P")
+from .options import Verbose
 
 FAILURE, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
+_MAX_NAME = 40
 
 
-def reported(command: Callable[P, None]) -> Callable[P, None]:
+def reported(command: Callable[..., None]) -> Callable[..., None]:
     """`command` with its failures turned into one line on standard error and an exit code.
 
-    Its arguments `verbose` and `quiet` set how much is said.
+    It gets `--verbose`, which with `--quiet` sets how much is said. Where it takes a dataclass of
+    options, such as `Execution`, the command line has the fields of that.
     """
+    taken = inspect.signature(command).parameters.values()
+    signature = inspect.Signature([*_offered(taken)])
 
     @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        verbose, quiet = bool(kwargs.get("verbose")), bool(kwargs.get("quiet"))
-        with _logging(verbose, quiet):
-            try:
-                command(*args, **kwargs)
-                sys.stdout.flush()
-            except BrokenPipeError:
-                # The reader has enough. What is left must not fail again when Python ends.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise typer.Exit(BROKEN_PIPE) from None
-            except KeyboardInterrupt as e:
-                say("; ".join(["interrupted", *map(str, e.args)]), error=True)
-                raise typer.Exit(INTERRUPTED) from None
-            except (typer.Exit, typer.Abort, typer.BadParameter):
-                raise
-            except Exception as e:
-                if verbose:
-                    traceback.print_exc()
-                say(_explain(e), error=True)
-                raise typer.Exit(FAILURE) from None
+    def run(*args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        with _logging(given["verbose"], given.get("quiet", False)), _one_line(given["verbose"]):
+            command(**{parameter.name: _argument(parameter, given) for parameter in taken})
+            sys.stdout.flush()
 
+    run.__signature__ = signature  # type: ignore[attr-defined]
     return run
+
+
+def _offered(taken: Iterable[Parameter]) -> Iterator[Parameter]:
+    """What the command line has for the parameters of a command."""
+    for parameter in taken:
+        if not is_dataclass(group := parameter.annotation):
+            yield parameter
+            continue
+        for f in fields(group):
+            yield Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
+    if all(parameter.name != "verbose" for parameter in taken):
+        yield Parameter("verbose", Parameter.KEYWORD_ONLY, default=False, annotation=Verbose)
+
+
+def _argument(parameter: Parameter, given: Mapping[str, Any]) -> Any:
+    """What a command gets as one of its parameters."""
+    if not is_dataclass(parameter.annotation):
+        return given[parameter.name]
+    group: Any = parameter.annotation
+    return group(**{field.name: given[field.name] for field in fields(group)})
+
+
+@contextmanager
+def _one_line(verbose: bool) -> Iterator[None]:
+    """Turn a failure into a line on standard error and an exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        # The reader has enough. What is left must not fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(BROKEN_PIPE) from None
+    except KeyboardInterrupt as e:
+        say("; ".join(["interrupted", *map(str, e.args)]), error=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception as e:
+        if verbose:
+            traceback.print_exc()
+        say(_explain(e), error=True)
+        raise typer.Exit(FAILURE) from None
 
 
 def say(message: str, *, error: bool = False) -> None:
@@ -62,35 +96,9 @@ def shows_bar(no_progress: bool, quiet: bool) -> bool:
     return sys.stderr.isatty() and not no_progress and not quiet
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table: names and words to the left, numbers and their titles to the right.
-
-    Args:
-        rows: The titles, then at least one row; each begins with a name, shortened if it is long.
-    """
-    cells = [[_short(row[0]), *row[1:]] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
-    is_number = [cell[:1].isdigit() for cell in cells[1]]
-    is_number[0] = False
-    for row in cells:
-        padded = [
-            " " * (width - _width(cell)) + cell if right else cell + " " * (width - _width(cell))
-            for cell, width, right in zip(row, widths, is_number, strict=True)
-        ]
-        yield "  ".join(padded).rstrip()
-
-
-def _short(name: str) -> str:
+def short_path(name: str) -> str:
     """A name, or the end of a long one: the end of a path tells more."""
     return name if len(name) <= _MAX_NAME else f"…{name[1 - _MAX_NAME :]}"
-
-
-def _width(text: str) -> int:
-    """Columns of a terminal."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
-
-
-_MAX_NAME = 40
 
 
 def _explain(e: Exception) -> str:

@@ -5,72 +5,59 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ConfigError
-from .options import Device, Force, Quiet, Verbose
+from .options import Device, Force, Quiet
 from .report import reported, say
-
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME",
-        help="table1, table2, table3, table5, table6, ner, sst5, figure1, figure2; on other data: "
-        "wnut17, klue, nsmc, 3i4k, korquad.",
-    ),
-]
-Data = Annotated[str, typer.Option("--data", metavar="DIR", help="Folder of data sets.")]
-Bilm = Annotated[
-    str, typer.Option("--model", metavar="MODEL", help="The biLM, in any published format.")
-]
-Out = Annotated[
-    str, typer.Option("--output", "-o", metavar="OUT", help="Folder for results and runs.")
-]
-Seeds = Annotated[int | None, typer.Option(min=1, help="Models of each arm; default 3.")]
-Epochs = Annotated[int | None, typer.Option(min=1, help="At most; default: the task's.")]
-Fraction = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Share of the training data; default 1.")
-]
-Fractions = Annotated[
-    str | None, typer.Option(metavar="A,B,…", help="figure1: shares; default 0.01,0.03,0.1,0.3,1.")
-]
-Tasks = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,…", help="Of tables 1 to 3 and figures: which tasks."),
-]
-Language = Annotated[str | None, typer.Option(metavar="NAME", help="table6: en or ko.")]
-MaxSentences = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="table5, table6: learn from N sentences only."),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="For all tasks, or for one: ner.lstm_dim=100."
-    ),
-]
-Resume = Annotated[
-    bool,
-    typer.Option("--resume", help="Use the runs in OUT, and continue those that are unfinished."),
-]
 
 
 @reported
 def reproduce_cli(
-    name: Name,
-    data: Data,
-    model: Bilm,
-    output: Out,
-    seeds: Seeds = None,
-    epochs: Epochs = None,
-    fraction: Fraction = None,
-    fractions: Fractions = None,
-    tasks: Tasks = None,
-    language: Language = None,
-    max_sentences: MaxSentences = None,
-    settings: Settings = None,
-    resume: Resume = False,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="table1, table2, table3, table5, table6, ner, sst5, figure1, figure2; on other "
+            "data: wnut17, klue, nsmc, 3i4k, korquad.",
+        ),
+    ],
+    data: Annotated[str, typer.Option("--data", metavar="DIR", help="Folder of data sets.")],
+    model: Annotated[
+        str, typer.Option("--model", metavar="MODEL", help="The biLM, in any published format.")
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="OUT", help="Folder for results and runs.")
+    ],
+    seeds: Annotated[int | None, typer.Option(min=1, help="Models of each arm; default 3.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="At most; default: the task's.")] = None,
+    fraction: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Share of the training data; default 1.")
+    ] = None,
+    fractions: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="figure1: shares; default 0.01,0.03,0.1,0.3,1."),
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Of tables 1 to 3 and figures: which tasks.")
+    ] = None,
+    language: Annotated[str | None, typer.Option(metavar="NAME", help="table6: en or ko.")] = None,
+    max_sentences: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="table5, table6: learn from N sentences only."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="For all tasks, or for one: ner.lstm_dim=100."
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Use the runs in OUT, and continue those that are unfinished."
+        ),
+    ] = False,
     force: Force = False,
     device: Device = "auto",
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Run an experiment of the paper; OUT/NAME.md has the result beside the paper's.
 
@@ -80,27 +67,16 @@ def reproduce_cli(
     from ..reproduce import Plan, reproduce
 
     given: dict[str, Any] = {
-        "seeds": seeds,
-        "epochs": epochs,
-        "fraction": fraction,
+        "seeds": seeds, "epochs": epochs, "fraction": fraction, "language": language,
+        "max_sentences": max_sentences, "settings": tuple(settings) if settings else None,
         "fractions": None if fractions is None else _numbers(fractions),
         "tasks": None if tasks is None else tuple(tasks.split(",")),
-        "language": language,
-        "max_sentences": max_sentences,
-        "settings": tuple(settings) if settings else None,
-    }
+    }  # fmt: skip
+    plan = Plan(**{option: value for option, value in given.items() if value is not None})
     path = reproduce(
-        name,
-        data,
-        model,
-        output,
-        Plan(**{option: value for option, value in given.items() if value is not None}),
-        resume=resume,
-        force=force,
-        device=device,
-        on_run=None if quiet else _say_run,
-        on_row=None if quiet else _say_row,
-    )
+        name, data, model, output, plan, resume=resume, force=force, device=device,
+        on_run=None if quiet else _say_run, on_row=None if quiet else _say_row,
+    )  # fmt: skip
     print(path.read_text(encoding="utf-8"), end="")
     if not quiet:
         say(f"written to {path} and {path.with_suffix('.json')}")

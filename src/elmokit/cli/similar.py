@@ -3,24 +3,21 @@
 import json
 import shutil
 import sys
-import unicodedata
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..tables import width_of
 from .options import (
     BatchSize,
-    Device,
-    Engine,
+    Execution,
     Json,
     Model,
     NoProgress,
     Quiet,
     Tokenizer,
-    Verbose,
     check_text,
     lines_shown,
-    load_model,
     parse_layers,
 )
 from .report import reported, say, shows_bar
@@ -28,40 +25,34 @@ from .report import reported, say, shows_bar
 if TYPE_CHECKING:
     from ..search import Match
 
-Corpus = Annotated[
-    str,
-    typer.Argument(
-        metavar="CORPUS", help="Text, one sentence per line; .gz and .xz too; - is stdin."
-    ),
-]
-Query = Annotated[
-    str, typer.Argument(metavar="QUERY", help='Sentence with one [word], as in "the river [bank]".')
-]
-Number = Annotated[int, typer.Option("-k", min=1, help="Occurrences to show, at most.")]
-Layer = Annotated[
-    str, typer.Option(metavar="LAYER", help="top, average, mix, mix:NAME, or a number from 0.")
-]
-SameWord = Annotated[
-    bool, typer.Option("--same-word", help="Only the same word, in any case (much faster).")
-]
-
 
 @reported
 def similar_cli(
     model: Model,
-    corpus: Corpus,
-    query: Query,
-    k: Number = 10,
-    layer: Layer = "top",
-    same_word: SameWord = False,
+    corpus: Annotated[
+        str,
+        typer.Argument(
+            metavar="CORPUS", help="Text, one sentence per line; .gz and .xz too; - is stdin."
+        ),
+    ],
+    query: Annotated[
+        str,
+        typer.Argument(metavar="QUERY", help='Sentence with one [word], as in "the river [bank]".'),
+    ],
+    k: Annotated[int, typer.Option("-k", min=1, help="Occurrences to show, at most.")] = 10,
+    layer: Annotated[
+        str, typer.Option(metavar="LAYER", help="top, average, mix, mix:NAME, or a number from 0.")
+    ] = "top",
+    same_word: Annotated[
+        bool, typer.Option("--same-word", help="Only the same word, in any case (much faster).")
+    ] = False,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
-    device: Device = "auto",
-    engine: Engine = "auto",
+    *,
+    execution: Execution,
     as_json: Json = False,
     no_progress: NoProgress = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Find words that a corpus uses like the [word] of a query.
 
@@ -71,15 +62,10 @@ def similar_cli(
     from ..search import nearest
 
     check_text(corpus)
-    elmo = load_model(model, device, tokenizer, engine=engine)
+    elmo = execution.load(model, tokenizer)
+    lines = lines_shown(corpus, shows_bar(no_progress, quiet))
     matches = nearest(
-        elmo,
-        lines_shown(corpus, shows_bar(no_progress, quiet)),
-        query,
-        k=k,
-        layer=parse_layers(layer),
-        same_word=same_word,
-        batch_size=batch_size,
+        elmo, lines, query, k, parse_layers(layer), same_word=same_word, batch_size=batch_size
     )
     if as_json:
         print(json.dumps([_as_dict(i, m) for i, m in enumerate(matches, 1)], ensure_ascii=False))
@@ -118,23 +104,18 @@ def _print_matches(matches: list["Match"]) -> None:
 def _excerpt(tokens: list[str], position: int, width: int) -> list[str]:
     """The tokens around `position` that fit into `width` columns."""
     first = last = position
-    used = _columns(tokens[position]) + 4  # an ellipsis and a space on each side
+    used = width_of(tokens[position]) + 4  # an ellipsis and a space on each side
     grows = True
     while grows:
         grows = False
-        if first > 0 and used + _columns(tokens[first - 1]) + 1 <= width:
+        if first > 0 and used + width_of(tokens[first - 1]) + 1 <= width:
             first, grows = first - 1, True
-            used += _columns(tokens[first]) + 1
-        if last + 1 < len(tokens) and used + _columns(tokens[last + 1]) + 1 <= width:
+            used += width_of(tokens[first]) + 1
+        if last + 1 < len(tokens) and used + width_of(tokens[last + 1]) + 1 <= width:
             last, grows = last + 1, True
-            used += _columns(tokens[last]) + 1
+            used += width_of(tokens[last]) + 1
     return [
         *(["…"] if first > 0 else []),
         *tokens[first : last + 1],
         *(["…"] if last + 1 < len(tokens) else []),
     ]
-
-
-def _columns(text: str) -> int:
-    """Columns of a terminal that a text takes; most East Asian characters take two."""
-    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)

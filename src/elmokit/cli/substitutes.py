@@ -5,32 +5,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Device, Engine, Json, Model, Quiet, Tokenizer, Verbose, load_model
+from .options import Execution, Json, Model, Quiet, Tokenizer
 from .report import reported, say
 
 if TYPE_CHECKING:
     from ..model import Substitutes
 
-Text = Annotated[
-    str,
-    typer.Argument(
-        metavar="TEXT", help='Sentence with one [word], as in "the [bank] of the river".'
-    ),
-]
-Number = Annotated[int, typer.Option("-k", min=1, help="Words to show, at most.")]
-
 
 @reported
 def substitutes_cli(
     model: Model,
-    text: Text,
-    k: Number = 10,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT", help='Sentence with one [word], as in "the [bank] of the river".'
+        ),
+    ],
+    k: Annotated[int, typer.Option("-k", min=1, help="Words to show, at most.")] = 10,
     tokenizer: Tokenizer = None,
-    device: Device = "auto",
-    engine: Engine = "auto",
+    *,
+    execution: Execution,
     as_json: Json = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Find the words that fit best in the place of the [word] of a sentence.
 
@@ -38,7 +34,7 @@ def substitutes_cli(
     (forward given all that is to the left, backward given all that is to the right) and the word;
     the word that was there comes last, if it is not among them.
     """
-    found = load_model(model, device, tokenizer, engine=engine).substitutes(text, k)
+    found = execution.load(model, tokenizer).substitutes(text, k)
     if as_json:
         original = found.original and found.original._asdict()
         best = [substitute._asdict() for substitute in found.best]

@@ -5,75 +5,62 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Device, Force, Quiet, Verbose, apply_file
+from .options import Device, Force, Quiet, Resume, Settings, apply_file
 from .report import reported, say
 
 if TYPE_CHECKING:
     from ..tasks.config import TaskConfig
 
-TaskName = Annotated[
-    str,
-    typer.Argument(
-        metavar="TASK", help="ner, classify, squad, snli, srl, coref, or an installed task."
-    ),
-]
-Train = Annotated[str, typer.Option("--train", metavar="FILE", help="File to learn from.")]
-Dev = Annotated[
-    str, typer.Option("--dev", metavar="FILE", help="File that says which epoch is the best.")
-]
-Run = Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")]
-Bilm = Annotated[
-    str | None, typer.Option("--model", metavar="MODEL", help="The biLM, in any published format.")
-]
-ElmoAt = Annotated[
-    str | None,
-    typer.Option("--elmo", metavar="PLACE", help="none (the baseline), input, output or both."),
-]
-ElmoLayers = Annotated[
-    str | None,
-    typer.Option(metavar="LAYERS", help="mix (learned), top, average, or a number from 0."),
-]
-Static = Annotated[
-    str | None,
-    typer.Option("--static", metavar="FILE", help="Word vectors: GloVe, word2vec or fastText."),
-]
-TokenizerName = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="For text that has no tokens; default: the biLM's own."),
-]
-ConfigFile = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="TOML or JSON on top of the task's settings."),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Such as train.lr=1e-3; can be repeated."),
-]
-Seeds = Annotated[int, typer.Option(min=1, help="How many models to train.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue where the run stopped.")]
-Finetune = Annotated[bool, typer.Option("--finetune-bilm", help="Train the biLM, too.")]
-
 
 @reported
 def train_cli(
-    task: TaskName,
-    train: Train,
-    dev: Dev,
-    output: Run,
-    model: Bilm = None,
-    elmo: ElmoAt = None,
-    elmo_layers: ElmoLayers = None,
-    static: Static = None,
-    tokenizer: TokenizerName = None,
-    config: ConfigFile = None,
+    context: typer.Context,
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK", help="ner, classify, squad, snli, srl, coref, or an installed task."
+        ),
+    ],
+    train: Annotated[str, typer.Option("--train", metavar="FILE", help="File to learn from.")],
+    dev: Annotated[
+        str, typer.Option("--dev", metavar="FILE", help="File that says which epoch is the best.")
+    ],
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="RUN", help="Folder of the run.")
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="The biLM, in any published format."),
+    ] = None,
+    elmo: Annotated[
+        str | None,
+        typer.Option("--elmo", metavar="PLACE", help="none (the baseline), input, output or both."),
+    ] = None,
+    elmo_layers: Annotated[
+        str | None,
+        typer.Option(metavar="LAYERS", help="mix (learned), top, average, or a number from 0."),
+    ] = None,
+    static: Annotated[
+        str | None,
+        typer.Option("--static", metavar="FILE", help="Word vectors: GloVe, word2vec or fastText."),
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="For text that has no tokens; default: the biLM's own."),
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config", metavar="FILE", help="TOML or JSON on top of the task's settings."
+        ),
+    ] = None,
     settings: Settings = None,
-    seeds: Seeds = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="How many models to train.")] = 1,
     resume: Resume = False,
     force: Force = False,
-    finetune: Finetune = False,
+    finetune: Annotated[bool, typer.Option("--finetune-bilm", help="Train the biLM, too.")] = False,
     device: Device = "auto",
     quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Train a task model on a frozen biLM; `evaluate` and `predict` read RUN.
 
@@ -100,43 +87,13 @@ def train_cli(
         say(f"{output} holds no run to resume; starting a new one")
     try:
         summary = train_task(
-            task,
-            train,
-            dev,
-            model,
-            output,
-            resolved,
-            seeds=seeds,
-            static=static,
-            resume=resume,
-            force=force,
-            device=device,
-            on_row=None if quiet else _say_row,
-        )
+            task, train, dev, model, output, resolved, seeds=seeds, static=static, resume=resume,
+            force=force, device=device, on_row=None if quiet else _say_row,
+        )  # fmt: skip
     except KeyboardInterrupt as e:
         if not holds_run(output):
             raise KeyboardInterrupt("nothing was learned yet; run the same command again") from None
-        command = _resume_command(
-            task,
-            {
-                "--train": train,
-                "--dev": dev,
-                "--model": model,
-                "-o": output,
-                "--resume": True,
-                "--elmo": elmo,
-                "--elmo-layers": elmo_layers,
-                "--static": static,
-                "--tokenizer": tokenizer,
-                "--config": config,
-                "--set": settings,
-                "--seeds": None if seeds == 1 else str(seeds),
-                "--finetune-bilm": finetune,
-                "--device": None if device == "auto" else device,
-                "--quiet": quiet,
-                "--verbose": verbose,
-            },
-        )
+        command = _resume_command(context)
         raise KeyboardInterrupt(*e.args, f"resume with: {command}") from None
     name = summary["metric"]
     scores = ", ".join(f"{result['dev'][name]:.4f}" for result in summary["seeds"])
@@ -156,15 +113,19 @@ def _resolve(task: str, path: str | None) -> "TaskConfig":
     return config.from_dict(values, path)
 
 
-def _resume_command(task: str, options: dict[str, str | list[str] | bool | None]) -> str:
+def _resume_command(context: typer.Context) -> str:
     """The command that continues a run with the options it was started with."""
-    words = ["elmokit", "train", task]
-    for name, value in options.items():
+    words = ["elmokit", "train", context.params["task"]]
+    given = {**context.params, "resume": True, "force": False}
+    for option in context.command.params:
+        value = given[str(option.name)]
+        if option.param_type_name == "argument" or not value or value == option.default:
+            continue
         if isinstance(value, bool):
-            words += [name] * value
+            words.append(option.opts[0])
         else:
-            values = [value] if isinstance(value, str) else value or []
-            words += [word for each in values for word in (name, each)]
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [word for each in values for word in (option.opts[0], str(each))]
     return shlex.join(words)
 
 

@@ -24,8 +24,8 @@ from ..errors import FormatError, InputError, quoted
 from ..files.read import read_lines
 from ..layers import normalise
 from ..model import Elmo
-from .layers import Vectors, layer_names, read_marked, word_vectors
-from .tables import format_table, percent
+from ..tables import format_table, percent
+from .layers import Vectors, layer_names, layer_title, read_marked, word_vectors
 
 ALL = "all"
 HEADER = ("word", "sense", "sentence")
@@ -82,7 +82,7 @@ class HomographResult:
         ]
         balanced = [percent(column[ALL]) for column in self.balanced.values()]
         rows.append(["all, balanced", "", percent(self.chance[ALL]), *balanced])
-        header = ["word", "n", "chance", *(_title(name) for name in self.accuracy)]
+        header = ["word", "n", "chance", *(layer_title(name) for name in self.accuracy)]
         return (
             f"{format_table(header, rows)}\n"
             "accuracy of the sense with the largest mean cosine, each occurrence left out in turn"
@@ -337,7 +337,3 @@ def _senses(occurrences: Sequence[Occurrence]) -> dict[str, list[str]]:
                     f"{quoted(word)}, sense {quoted(sense)}: one sentence; expected two or more"
                 )
     return {word: list(counts) for word, counts in senses.items()}
-
-
-def _title(name: str) -> str:
-    return f"layer {name}" if name.isdigit() else name

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from ..errors import ConfigError, FormatError, InputError
 from ..model import Elmo
 from ..text.reader import split_marked
+
+if TYPE_CHECKING:
+    from .homographs import Occurrence
 
 Layers16: TypeAlias = NDArray[np.float16]
 Vectors: TypeAlias = NDArray[np.float32]
@@ -20,6 +23,11 @@ T = TypeVar("T")
 def layer_names(num_layers: int) -> tuple[str, ...]:
     """The layers and their average, as results name them: `0`, `1`, …, `average`."""
     return (*map(str, range(num_layers)), "average")
+
+
+def layer_title(name: str) -> str:
+    """The name of a row as tables show it: `layer 0`, `average`."""
+    return f"layer {name}" if name.isdigit() else name
 
 
 def with_average(layers: Vectors) -> Vectors:
@@ -40,13 +48,8 @@ def token_layers(
 ) -> Layers16:
     """All layers of all tokens one after the other, (L, N, D), in half precision.
 
-    100,000 tokens of the original model take 0.6 GB.
-
-    Args:
-        elmo: The model.
-        sentences: Tokenised sentences.
-        split: The model reads them as its own tokenizer splits them, and the vector of a token is
-            the mean of its parts.
+    100,000 tokens of the original model take 0.6 GB. With `split`, the model reads tokens as its
+    own tokenizer splits them, and the vector of a token is the mean of its parts.
     """
     num_tokens = sum(map(len, sentences))
     result = np.empty((elmo.num_layers, num_tokens, elmo.dim), np.float16)
@@ -95,22 +98,6 @@ def spread(items: Sequence[T], number: int | None) -> Sequence[T]:
     return [items[i * len(items) // number] for i in range(number)]
 
 
-class Span(Protocol):
-    """A stretch of a text: `text[start:end]`."""
-
-    @property
-    def text(self) -> str:
-        """The text."""
-
-    @property
-    def start(self) -> int:
-        """Its first character."""
-
-    @property
-    def end(self) -> int:
-        """The character after its last."""
-
-
 @dataclass(frozen=True, slots=True)
 class MarkedWord:
     """A word of a text: `text[start:end]`."""
@@ -130,7 +117,7 @@ def read_marked(sentence: str, where: str) -> MarkedWord:
     return MarkedWord(*unmarked)
 
 
-def word_vectors(elmo: Elmo, words: Sequence[Span]) -> list[Vectors]:
+def word_vectors(elmo: Elmo, words: "Sequence[MarkedWord | Occurrence]") -> list[Vectors]:
     """The vectors of each word on each layer and on their average, (L + 1, D).
 
     The vector of a word is the mean of the tokens that overlap it, however the model's tokenizer

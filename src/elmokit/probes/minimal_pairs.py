@@ -12,8 +12,8 @@ from typing import Any
 
 from ..errors import FormatError, InputError
 from ..model import Elmo
+from ..tables import format_table, percent
 from ..tasks.parts.lines import json_lines
-from .tables import format_table, percent
 
 ALL = "all"
 COLUMNS = ("forward", "backward", "both")
@@ -88,8 +88,9 @@ def minimal_pairs_probe(elmo: Elmo, pairs: Sequence[MinimalPair]) -> MinimalPair
     if not pairs:
         raise InputError("expected pairs of sentences")
     scores = list(elmo.score_stream(text for pair in pairs for text in (pair.good, pair.bad)))
+    scored = list(zip(scores[0::2], scores[1::2], strict=True))
     points = []
-    for good, bad in zip(scores[0::2], scores[1::2], strict=True):
+    for good, bad in scored:
         differences = {
             "forward": good.forward - bad.forward,
             "backward": good.backward - bad.backward,
@@ -98,14 +99,11 @@ def minimal_pairs_probe(elmo: Elmo, pairs: Sequence[MinimalPair]) -> MinimalPair
         points.append({name: _point(value) for name, value in differences.items()})
     phenomena = [pair.phenomenon for pair in pairs]
     return MinimalPairResult(
-        by_phenomenon=_shares(points, phenomena) | _shares(points, [ALL] * len(pairs)),
-        by_paradigm=_shares(points, [pair.paradigm for pair in pairs]),
+        by_phenomenon=_group_means(points, phenomena) | _group_means(points, [ALL] * len(pairs)),
+        by_paradigm=_group_means(points, [pair.paradigm for pair in pairs]),
         num_pairs={name: phenomena.count(name) for name in dict.fromkeys(phenomena)}
         | {ALL: len(pairs)},
-        num_unknown=sum(
-            good.num_unknown + bad.num_unknown > 0
-            for good, bad in zip(scores[0::2], scores[1::2], strict=True)
-        ),
+        num_unknown=sum(good.num_unknown + bad.num_unknown > 0 for good, bad in scored),
     )
 
 
@@ -113,7 +111,7 @@ def _point(difference: float) -> float:
     return 0.5 if abs(difference) < TIE else float(difference > 0)
 
 
-def _shares(
+def _group_means(
     points: Sequence[dict[str, float]], groups: Sequence[str]
 ) -> dict[str, dict[str, float]]:
     """The mean points of each group, in the order in which groups occur."""

@@ -21,10 +21,10 @@ from ..config import Config, within
 from ..errors import ConfigError, InputError
 from ..model import Elmo
 from ..nn import ScalarMix
+from ..tables import format_table, percent
 from ..tasks.parts.conll import TaggedSentence
 from ..vectors.static import StaticVectors
 from .layers import spread, token_layers
-from .tables import format_table, percent
 
 log = logging.getLogger(__name__)
 
@@ -164,9 +164,12 @@ def pos_probe(
     tags = sorted({tag for sentence in train for tag in sentence.tags})
     task = _Task(_labels(train, tags), _labels(dev, tags), len(tags), settings)
     accuracy = {BASELINE: most_frequent_tag_accuracy(train, dev)}
+    coverage = None
     if static is not None:
-        words = [Features(_static_rows(sentences, static)) for sentences in (train, dev)]
-        accuracy[STATIC], _ = task.run(*words)
+        rows = [Features(_static_rows(sentences, static)) for sentences in (train, dev)]
+        accuracy[STATIC], _ = task.run(*rows)
+        words = _words(dev)
+        coverage = sum(static.row(word) is not None for word in words) / len(words)
     weights: tuple[float, ...] = ()
     for name, (learned, scored) in _views(elmo, split, train, dev):
         accuracy[name], weights = task.run(learned, scored)
@@ -178,7 +181,7 @@ def pos_probe(
         num_train_sentences=len(train),
         num_train_tokens=len(task.train),
         num_dev_tokens=len(task.dev),
-        static_coverage=None if static is None else _coverage(dev, static),
+        static_coverage=coverage,
         settings=settings,
     )
 
@@ -235,12 +238,6 @@ def _labels(sentences: Sequence[TaggedSentence], tags: Sequence[str]) -> Tensor:
 def _static_rows(sentences: Sequence[TaggedSentence], static: StaticVectors) -> Tensor:
     """The static vector of each token, (1, N, D)."""
     return torch.from_numpy(static.vectors(_words(sentences)).astype(np.float16)[None])
-
-
-def _coverage(sentences: Sequence[TaggedSentence], static: StaticVectors) -> float:
-    """The share of the tokens that have a static vector."""
-    words = _words(sentences)
-    return sum(static.row(word) is not None for word in words) / len(words)
 
 
 def _words(sentences: Sequence[TaggedSentence]) -> list[str]:

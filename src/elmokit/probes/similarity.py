@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..layers import Pooling, normalise, poolers
 from ..model import Elmo
+from ..tables import format_table, percent
 from ..tasks.parts.lines import ScoredPair
 from ..tasks.parts.metrics import correlations
 from .layers import layer_names, stream_layers, with_average
-from .tables import format_table
 
 Scores: TypeAlias = NDArray[np.float64]
 
@@ -47,8 +47,8 @@ class SimilarityResult:
 
     def __str__(self) -> str:
         rows = [
-            (name, _shown(value), _shown(self.spearman[name]))
-            for name, value in self.pearson.items()
+            (name, *("-" if r is None else percent(r) for r in (pearson, self.spearman[name])))
+            for name, pearson in self.pearson.items()
         ]
         return (
             f"{format_table(['layer', 'Pearson', 'Spearman'], rows)}\n"
@@ -107,7 +107,3 @@ def correlation(cosines: Scores, gold: Scores) -> dict[str, float] | None:
         # SciPy warns of values that are nearly equal, as the cosines of layer 0 can be.
         warnings.simplefilter("ignore", RuntimeWarning)
         return correlations(gold.tolist(), cosines.tolist())
-
-
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}"

@@ -16,8 +16,8 @@ from ..errors import FormatError, InputError, quoted
 from ..files.read import read_lines
 from ..layers import normalise
 from ..model import Elmo
+from ..tables import format_table, percent
 from .layers import MarkedWord, layer_names, read_marked, word_vectors
-from .tables import format_table, percent
 
 HEADER = ("word", "sentence1", "sentence2", "same")
 DIGITS = 5

@@ -19,8 +19,8 @@ from ..errors import FileError, FormatError, InputError, quoted
 from ..files.read import read_lines
 from ..layers import normalise
 from ..model import Elmo
+from ..tables import format_table, percent
 from .layers import Vectors, layer_names, spread, stream_layers, with_average
-from .tables import format_table, percent
 
 ALL = "all"
 FIRST_SENSE = "first sense"
@@ -144,13 +144,13 @@ def wsd_probe(
         entry: _Candidates.of(sums, senses.get(entry, {}))
         for entry, sums in _sense_sums(elmo, train, wanted).items()
     }
-    tallies = {test.name: _Tally(len(layer_names(elmo.num_layers))) for test in tests}
+    rows = (FIRST_SENSE, *layer_names(elmo.num_layers))
+    tallies = {name: _Tally(len(rows)) for name in (*(test.name for test in tests), ALL)}
     for test in tests:
         for target, vector in _target_vectors(elmo, test.sentences):
             first, known = first_sense(target.entry, senses), candidates.get(target.entry)
             tallies[test.name].add(target, first, known, vector)
-    tallies[ALL] = _Tally.total(tallies.values())
-    rows = (FIRST_SENSE, *layer_names(elmo.num_layers))
+        tallies[ALL] += tallies[test.name]
     return WsdResult(
         f1={row: {name: t.f1(i) for name, t in tallies.items()} for i, row in enumerate(rows)},
         num_instances={name: tally.num_targets for name, tally in tallies.items()},
@@ -168,7 +168,7 @@ def first_sense(entry: str, senses: Mapping[str, Mapping[str, int]]) -> str | No
 
 def first_sense_f1(tests: Iterable[SenseSet], senses: Mapping[str, Mapping[str, int]]) -> float:
     """The F1 of always answering with WordNet's first sense, over all test sets together."""
-    tally = _Tally(0)
+    tally = _Tally(1)
     for test in tests:
         for sentence in test.sentences:
             for target in sentence.targets:
@@ -199,22 +199,17 @@ class _Candidates:
 class _Tally:
     """Counts of right answers: of the first sense, then of every layer."""
 
-    def __init__(self, num_layers: int) -> None:
-        self.right = np.zeros(1 + num_layers, np.int64)
-        self.answered = np.zeros(1 + num_layers, np.int64)
+    def __init__(self, num_rows: int) -> None:
+        self.right = np.zeros(num_rows, np.int64)
+        self.answered = np.zeros(num_rows, np.int64)
         self.num_targets = self.num_backed_off = 0
 
-    @classmethod
-    def total(cls, parts: Iterable["_Tally"]) -> "_Tally":
-        """The counts of several test sets together."""
-        parts = list(parts)
-        total = cls(len(parts[0].right) - 1)
-        for part in parts:
-            total.right += part.right
-            total.answered += part.answered
-            total.num_targets += part.num_targets
-            total.num_backed_off += part.num_backed_off
-        return total
+    def __iadd__(self, other: "_Tally") -> "_Tally":
+        self.right += other.right
+        self.answered += other.answered
+        self.num_targets += other.num_targets
+        self.num_backed_off += other.num_backed_off
+        return self
 
     def add(
         self,

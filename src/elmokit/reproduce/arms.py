@@ -121,14 +121,7 @@ class Outcome:
 
 
 def plan_job(setup: Setup, task: str, arm: Arm, fraction: float = 1.0) -> Job:
-    """The run of an arm, with the settings of the plan.
-
-    Args:
-        setup: The experiment.
-        task: Name of its data.
-        arm: What it compares.
-        fraction: Of the training data that the plan leaves.
-    """
+    """The run of an arm with the settings of the plan, on a fraction of the data that it leaves."""
     found = data_set(task)
     config = find_task(found.task).config_class().override(*found.settings)
     config = config.override(*_settings(setup, task))
@@ -172,22 +165,16 @@ def run_jobs(setup: Setup, jobs: Sequence[Job]) -> dict[Job, Outcome]:
         if setup.on_run is not None:
             setup.on_run(job.name, number, len(jobs))
         folder, found = setup.runs / job.name, data_set(job.task)
+        elmo = setup.elmo if job.config.elmo.place != "none" else None
         summary = train_task(
-            found.task,
-            *data[job.task],
-            setup.elmo if job.config.elmo.place != "none" else None,
-            folder,
-            job.config,
-            seeds=setup.plan.seeds,
-            static=shared.static if found.has_static else None,
-            layers=shared.layers(job),
-            resume=not setup.force,
-            force=setup.force,
-            device=str(setup.elmo.device),
+            found.task, *data[job.task], elmo, folder, job.config, seeds=setup.plan.seeds,
+            static=shared.static if found.has_static else None, layers=shared.layers(job),
+            resume=not setup.force, force=setup.force, device=str(setup.elmo.device),
             on_row=setup.on_row,
+        )  # fmt: skip
+        outcomes[job] = Outcome(
+            job, summary, read_json(folder / "task.json"), static if found.has_static else None
         )
-        own_static = static if found.has_static else None
-        outcomes[job] = Outcome(job, summary, read_json(folder / "task.json"), own_static)
     return outcomes
 
 

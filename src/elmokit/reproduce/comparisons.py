@@ -62,10 +62,7 @@ def compare_layers(setup: Setup, task: str) -> Report:
     return Report(
         title=f"{title_of(task)} with and without ELMo",
         table=Table(header, rows),
-        notes=[
-            REDUCTION,
-            paper_note(f"Table 1, {paper.data} test data, {paper.metric}"),
-        ],
+        notes=[REDUCTION, paper_note(f"Table 1, {paper.data} test data, {paper.metric}")],
         sizes=run_sizes(setup, grid.values()),
         record={"runs": _runs(grid), "paper": {"table1": paper._asdict()}},
         pictures=[picture] if is_drawn else [],

@@ -23,9 +23,10 @@ from ..probes import (
     wic_probe,
     wsd_probe,
 )
+from ..probes.layers import layer_title
 from ..probes.similarity import require_scipy
-from ..probes.tables import format_table, percent
 from ..probes.wsd import SenseSentence, SenseSet
+from ..tables import format_table, percent
 from ..tasks.parts.conll import read_conllu
 from ..tasks.parts.lines import read_pairs
 from ..vectors.static import read_static_vectors
@@ -50,7 +51,7 @@ def table5(setup: Setup) -> Report:
     result = wsd_probe(setup.elmo, train, tests, senses, max_sentences=setup.plan.max_sentences)
     names = list(result.num_instances)
     rows = [
-        (_layer(row), *(score(100 * f1[name]) for name in names), _paper(TABLE5, row))
+        (layer_title(row), *(score(100 * f1[name]) for name in names), _paper(TABLE5, row))
         for row, f1 in result.f1.items()
     ]
     counts = ", ".join(f"{name} {number:,}" for name, number in result.num_instances.items())
@@ -86,7 +87,7 @@ def table6(setup: Setup) -> Report:
         setup.elmo, train, dev, max_sentences=setup.plan.max_sentences, static=static, split=split
     )
     rows = [
-        (_layer(row), score(100 * accuracy), _paper(TABLE6, row))
+        (layer_title(row), score(100 * accuracy), _paper(TABLE6, row))
         for row, accuracy in result.accuracy.items()
     ]
     weights = ", ".join(f"{weight:.2f}" for weight in result.mix_weights)
@@ -107,10 +108,6 @@ def table6(setup: Setup) -> Report:
         ],
         record={"result": result.to_dict(), "paper": {"table6": TABLE6 | TABLE6_OTHERS}},
     )
-
-
-def _layer(row: str) -> str:
-    return f"layer {row}" if row.isdigit() else row
 
 
 def _paper(table: dict[str, float], row: str) -> str:
@@ -166,14 +163,7 @@ def measure(
     language: str,
     max_sentences: int = MAX_SENTENCES,
 ) -> Iterator[tuple[str, str, Measured]]:
-    """Each measure of each model, as it is done: the measure, the model, and what came out.
-
-    Args:
-        models: Names and models.
-        data: Folder of data sets, laid out as docs/reproduce.md says.
-        language: `en` or `ko`.
-        max_sentences: Training sentences of the tagging and the WSD probe.
-    """
+    """Each measure of each model, as it is done: the measure, the model, and what came out."""
     if not data.is_dir():
         raise FileError(f"{data}: no such folder; expected one of data sets (--data)")
     chosen = measures(language)

@@ -96,17 +96,9 @@ def reproduce(
         raise FileError(f"{data}: no such folder; expected one of data sets (--data)")
     model, elmo = _find_bilm(model, device)
     setup = Setup(
-        name=name,
-        data=data.resolve(),
-        model=model,
-        elmo=elmo,
-        out=folder,
-        plan=plan,
-        resume=resume,
-        force=force,
-        on_run=on_run,
-        on_row=on_row,
-    )
+        name=name, data=data.resolve(), model=model, elmo=elmo, out=folder, plan=plan,
+        resume=resume, force=force, on_run=on_run, on_row=on_row,
+    )  # fmt: skip
     return write_report(setup, experiment.run(setup))
 
 
@@ -142,7 +134,12 @@ def _is_result(name: str) -> bool:
 
 def _check_tasks(result: Path, plan: Plan) -> None:
     """Refuse to write a table over one that has more tasks."""
-    tasks = _tasks_in(result)
+    values, where = read_json(result), str(result)
+    tasks = [
+        json_field({part: row}, f"{part}.task", str, where=where)
+        for part in ("runs", "curves")
+        for row in json_field(values, part, list, where=where, default=[])
+    ]
     lost = [task for task in dict.fromkeys(tasks) if task not in plan.tasks]
     if plan.tasks and lost:
         every = ",".join(dict.fromkeys([*tasks, *plan.tasks]))
@@ -150,16 +147,6 @@ def _check_tasks(result: Path, plan: Plan) -> None:
             f"{result} has {', '.join(lost)} as well, which would be gone; say --tasks {every} "
             "with the settings of all, or choose another folder"
         )
-
-
-def _tasks_in(result: Path) -> list[str]:
-    """The tasks of the runs that an experiment has listed."""
-    values, where = read_json(result), str(result)
-    tasks = []
-    for part in ("runs", "curves"):
-        for row in json_field(values, part, list, where=where, default=[]):
-            tasks.append(json_field({part: row}, f"{part}.task", str, where=where))
-    return tasks
 
 
 def _experiment(name: str, plan: Plan) -> Experiment:

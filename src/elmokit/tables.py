@@ -1,11 +1,11 @@
-"""Results as text: columns that line up, in any script."""
+"""Results as text: columns that line up on a terminal, in any script."""
 
 import unicodedata
 from collections.abc import Sequence
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lines of cells, the first column to the left and the others to the right.
+    """Lines of cells: numbers to the right, the first column and words to the left.
 
     >>> print(format_table(["layer", "F1"], [["0", "61.0"], ["average", "6.5"]]))
     layer      F1
@@ -13,11 +13,13 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     average   6.5
     """
     lines = [header, *rows]
-    widths = [max(map(_columns, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
+    is_number = [False, *(cell[:1] == "-" or cell[:1].isdigit() for cell in rows[0][1:])]
     return "\n".join(
         "  ".join(
-            cell + _gap(cell, width) if i == 0 else _gap(cell, width) + cell
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+            gap + cell if right else cell + gap
+            for cell, width, right in zip(line, widths, is_number, strict=True)
+            for gap in [" " * (width - width_of(cell))]
         ).rstrip()
         for line in lines
     )
@@ -28,10 +30,6 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f}"
 
 
-def _gap(cell: str, width: int) -> str:
-    return " " * (width - _columns(cell))
-
-
-def _columns(text: str) -> int:
+def width_of(text: str) -> int:
     """Columns of a terminal that a text takes; most East Asian characters take two."""
     return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
