@@ -3,7 +3,7 @@
 import torch
 
 from elmokit.config import LstmConfig
-from elmokit.engine import CarriedStates, WarmStates, ZeroStates
+from elmokit.engine import CarriedStates, StartStates
 from elmokit.nn import BiLmState
 
 LSTM = LstmConfig(dim=4, projection_dim=2)
@@ -16,13 +16,13 @@ def numbered(num_rows: int) -> BiLmState:
 
 
 def test_zero_states_start_every_sentence_from_nothing() -> None:
-    states = ZeroStates()
+    states = StartStates()
     states.finish([0], numbered(1))
     assert states.start([0]) is None
 
 
 def test_warm_states_start_every_sentence_alike() -> None:
-    states = WarmStates(numbered(1))
+    states = StartStates(numbered(1))
     states.finish([0, 1], numbered(2))
     start = states.start([5, 2, 0])
     assert start.h.shape == (2, 2, 3, 2)

@@ -26,8 +26,8 @@ from torch.nn.functional import pad
 
 from ..config import LstmConfig
 from ..nn import BiLmState
+from .native import num_threads, side_by_side
 from .native_lstm import NativeLayer
-from .threads import num_threads, side_by_side
 from .torch_lstm import TorchLayer
 
 CHUNK_BYTES = 128 * 2**20
@@ -106,31 +106,8 @@ class PackedOrder:
         return spans
 
 
-def run_packed(
-    config: LstmConfig,
-    layers: list[list[NativeLayer | TorchLayer]],
-    x: Tensor,
-    index: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    request: Request,
-    state: BiLmState,
-) -> tuple[Tensor, BiLmState]:
-    """The requested vectors, (S, tokens, P · directions), and the state after each sentence.
-
-    Args:
-        config: The sizes of the layers.
-        layers: The prepared layers of each wanted direction, as many as the request needs.
-        x: Token vectors of the distinct words, (N, P).
-        index: For every token of every sentence in turn, its row of `x`.
-        lengths: Tokens of each sentence, its two boundaries included.
-        request: What to compute.
-        state: Where each sentence starts.
-    """
-    return _PackedRun(config, layers, x, index, lengths, request, state).result()
-
-
-class _PackedRun:
-    """The work of `run_packed`, whose arguments it takes."""
+class PackedRun:
+    """One batch: prepared layers of each wanted direction, and the arguments of `Engine.run`."""
 
     def __init__(
         self,
@@ -195,8 +172,8 @@ class _PackedRun:
         outputs = [inputs]
         for j in range(self.request.num_lstm_layers):
             known = tables if j == 0 else [None] * len(tables)
-            results = self._recur(j, inputs, known, indices, counts, states)
-            outputs.append(inputs := results)
+            inputs = self._recur(j, inputs, known, indices, counts, states)
+            outputs.append(inputs)
         # Last of all: torch's threads would be in the way of the kernel's.
         for layer, halves_of_layer in enumerate(outputs):
             for half, values in enumerate(halves_of_layer):
@@ -220,23 +197,20 @@ class _PackedRun:
                 packed = None if table is not None else _padded(x, layer.output_dim)
                 out = x.new_empty(len(index), layer.output_dim)
                 results.append(out[:, : self.config.projection_dim])
-                for some in self.ranges:
-                    calls.append(
-                        partial(
-                            layer.recur, packed, table, index, counts, h, c, out, some, adds_input
-                        )
-                    )
+                calls += [
+                    partial(layer.recur, packed, table, index, counts, h, c, out, some, adds_input)
+                    for some in self.ranges
+                ]
             elif table is not None:
                 results.append(layer.recur(table, index, counts.tolist(), h, c))
             else:
                 out = layer.recur(layer.gates(x), None, counts.tolist(), h, c)
                 results.append(out + x if adds_input else out)
-        if calls:
-            side_by_side(calls)
+        side_by_side(calls)
         return results
 
     def _collect(self, half: int, source: NDArray[np.int64], values: Tensor, layer: int) -> None:
-        """Add the layer's share of these packed rows to the result."""
+        """Add a layer's weighted values of these packed rows to the result."""
         weights = [weights[layer] for weights in self.weights]
         if not any(weights):
             return
@@ -275,8 +249,7 @@ class _PackedRun:
             else:
                 table = layer.gates(self.x)
             tables.append(table)
-        if calls:
-            side_by_side(calls)
+        side_by_side(calls)
         return tables
 
     def _sentence_ranges(self, lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
