@@ -21,7 +21,7 @@ _PROGRAM = 350 << 20
 SOFTMAX_ROWS = 256
 """Rows of a chunk of the full softmax, as in `nn.softmax`, which would import torch."""
 _DISTINCT_WORDS = 0.45
-"""Distinct words of a batch, as a share of its tokens."""
+"""Distinct words of a batch, as a fraction of its tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +43,7 @@ class DataConfig(Config):
     """Rows of a batch of lanes, of all processes together; fewer where the text is small."""
     unroll: int = 20
     reset: float = 0.02
-    """Chance that a lane forgets its state before a window."""
+    """Probability that a lane forgets its state before a window."""
 
     def __post_init__(self) -> None:
         one_of("reading", self.reading, ("sentences", "lanes"))
@@ -120,20 +120,19 @@ class TrainConfig(Config):
         within(self, 1, _MANY, "accumulate", "log_every", "checkpoint_every", "evaluate_every")
         within(self, 0, _MANY, "warmup_steps", "patience", "softmax_steps", "vector_steps", "seed")
         within(self, 1, _MANY, "evaluate_tokens")
-        for name in ("lr", "clip_norm", "loss_scale", "checkpoint_minutes"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name}={getattr(self, name)}: expected a positive number")
-        if not 0 < self.cooldown <= 1:
-            raise ConfigError(f"cooldown={self.cooldown}: expected more than 0, at most 1")
-        if not 0 < self.beta2 < 1:
-            raise ConfigError(f"beta2={self.beta2}: expected more than 0, below 1")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout={self.dropout}: expected 0 or more, below 1")
         budgets = ("epochs", "max_steps", "max_tokens", "max_minutes")
-        for name in budgets:
-            if getattr(self, name) is not None and not getattr(self, name) > 0:
-                raise ConfigError(f"{name}={getattr(self, name)}: expected more than 0, or null")
-        if all(getattr(self, name) is None for name in budgets):
+        given = tuple(name for name in budgets if getattr(self, name) is not None)
+        positive = ("lr", "clip_norm", "loss_scale", "checkpoint_minutes")
+        for name, is_valid, allowed in (
+            *((name, getattr(self, name) > 0, "a positive number") for name in positive),
+            ("cooldown", 0 < self.cooldown <= 1, "more than 0, at most 1"),
+            ("beta2", 0 < self.beta2 < 1, "more than 0, below 1"),
+            ("dropout", 0 <= self.dropout < 1, "0 or more, below 1"),
+            *((name, getattr(self, name) > 0, "more than 0, or null") for name in given),
+        ):
+            if not is_valid:
+                raise ConfigError(f"{name}={getattr(self, name)}: expected {allowed}")
+        if not given:
             raise ConfigError(f"no end: expected one of {', '.join(budgets)}")
 
 
@@ -149,8 +148,13 @@ class PretrainConfig(Config):
     train: TrainConfig = field(default_factory=TrainConfig)
 
 
-def _model(filters: list[tuple[int, int]], dim: int, projection: int, highways: int) -> ElmoConfig:
-    cnn = CharCnnConfig(filters=tuple(filters), num_highway=highways)
+_FILTERS = CharCnnConfig().filters
+
+
+def _model(
+    dim: int, projection: int, filters: tuple[tuple[int, int], ...] = _FILTERS, highways: int = 1
+) -> ElmoConfig:
+    cnn = CharCnnConfig(filters=filters, num_highway=highways)
     lstm = LstmConfig(dim=dim, projection_dim=projection)
     return ElmoConfig(encoder=EncoderConfig(char_cnn=cnn), lstm=lstm)
 
@@ -158,30 +162,26 @@ def _model(filters: list[tuple[int, int]], dim: int, projection: int, highways: 
 PRESETS: dict[str, PretrainConfig] = {
     "tiny": PretrainConfig(
         preset="tiny",
-        model=_model([(1, 16), (2, 32), (3, 64), (4, 128)], 256, 64, 1),
+        model=_model(256, 64, ((1, 16), (2, 32), (3, 64), (4, 128))),
         data=DataConfig(batch_tokens=1280, lanes=64),
         softmax=SoftmaxConfig(num_samples=1024),
         train=TrainConfig(beta2=0.999, dropout=0.05),
     ),
     "small": PretrainConfig(
         preset="small",
-        model=_model([(1, 32), (2, 32), (3, 64), (4, 128), (5, 256)], 512, 128, 1),
+        model=_model(512, 128, _FILTERS[:5]),
         data=DataConfig(lanes=64),
         train=TrainConfig(beta2=0.999),
     ),
     "medium": PretrainConfig(
         preset="medium",
-        model=_model(
-            [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)], 1024, 256, 1
-        ),
+        model=_model(1024, 256),
         softmax=SoftmaxConfig(num_samples=8192),
         train=TrainConfig(lr=1e-3, beta2=0.999, warmup_steps=1000),
     ),
     "original": PretrainConfig(
         preset="original",
-        model=_model(
-            [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)], 4096, 512, 2
-        ),
+        model=_model(4096, 512, highways=2),
         softmax=SoftmaxConfig(num_samples=8192),
         train=TrainConfig(lr=5e-4, warmup_steps=2000),
     ),
@@ -189,12 +189,7 @@ PRESETS: dict[str, PretrainConfig] = {
 
 
 def memory_estimate(config: PretrainConfig, vocab_size: int) -> int:
-    """Bytes that training takes on one device; measured, it was within a tenth.
-
-    Args:
-        config: The run.
-        vocab_size: Words of the softmax.
-    """
+    """Bytes that training takes on one device; measured, it was within a tenth."""
     copies = 3 if config.train.optimizer == "adagrad" else 4  # weights, gradients, averages
     weights = num_weights(config.model, vocab_size) * copies
     return _PROGRAM + _FLOAT * (weights + _activations(config, vocab_size))
