@@ -265,7 +265,7 @@ class PrepareConfig:
         vocab_size: Maximum words that the softmax predicts, including the three special ones.
         min_count: How often each of them must occur.
         max_characters: Maximum UTF-8 bytes per word, including two boundary markers.
-        valid_fraction: Share of the tokens to hold out, up to 200,000 of them: lines chosen by a
+        valid_fraction: Fraction of the tokens to hold out, up to 200,000 of them: lines chosen by a
             hash of their text. Not used where files are held out.
         clean: Remove markup, and drop boilerplate, duplicate lines and training lines that are also
             in the held-out text; see `elmokit.corpus.clean`.
