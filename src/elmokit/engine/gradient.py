@@ -42,19 +42,13 @@ def run(
     streams = [embedding(rows[source], x) for source in sources]
     starts = BiLmState(*(part[:, :, sentences] for part in state))
     outputs, after = run_layers(bilm, streams, orders[0].counts.tolist(), starts, isa=isa)
-    inverses = [
-        torch.empty_like(source).scatter_(0, source, _numbers(source)) for source in sources
-    ]
+    inverses = [source.argsort() for source in sources]
     layers = [torch.cat([tokens, tokens], dim=-1)]
     for halves in outputs:
         parts = [half[inverse] for half, inverse in zip(halves, inverses, strict=True)]
         layers.append(torch.cat(parts, dim=-1))
-    back = torch.empty_like(sentences).scatter_(0, sentences, _numbers(sentences))
+    back = sentences.argsort()
     return torch.stack(layers), BiLmState(*(part[:, :, back] for part in after))
-
-
-def _numbers(like: Tensor) -> Tensor:
-    return torch.arange(len(like), device=like.device)
 
 
 def _keep(x: Tensor) -> Tensor:

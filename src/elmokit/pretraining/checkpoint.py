@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import FileError, FormatError
 from ..files.arrays import load_tensors, open_tensors, save_tensors
 from ..files.folders import whole_folder
-from ..files.read import is_there, read_json
+from ..files.read import is_there, list_folder, read_json, unreadable
 
 log = logging.getLogger(__name__)
 
@@ -138,10 +138,8 @@ def _newest(folder: Path, read: Callable[[Path], _Read]) -> _Read | None:
         except FormatError as e:
             problems.append(e)
             continue
-        except FileError:
-            raise
         except OSError as e:
-            raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+            raise unreadable(path, e) from e
         if problems:
             log.warning("%s; going back to %s", problems[0], path.name)
         return found
@@ -185,12 +183,7 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
 
 def checkpoints(folder: Path) -> list[Path]:
     """All checkpoints, whole or not, from the oldest to the newest."""
-    try:
-        names = [path.name for path in folder.iterdir()]
-    except FileNotFoundError:
-        return []
-    except OSError as e:
-        raise FileError(f"{folder} cannot be read: {e.strerror or e}") from e
+    names = [path.name for path in list_folder(folder)] if is_there(folder) else []
     steps = sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
     return [folder / _name(step) for step in steps]
 
