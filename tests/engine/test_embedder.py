@@ -1,4 +1,4 @@
-"""The cache of words never changes a vector; sentences start from the states that were asked for."""
+"""The cache of words never changes a vector; sentences start from the states asked for."""
 
 import torch
 from hypothesis import given

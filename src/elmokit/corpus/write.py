@@ -134,8 +134,8 @@ def count(
     for blocks, weight, total in zip(train, weights, totals, strict=True):
         for path in blocks:
             block = Block.load(path)
-            here = slice(end, end := end + len(block.hashes))
-            is_trained, is_held = roles.is_trained[here], roles.is_held[here]
+            units = slice(end, end := end + len(block.hashes))
+            is_trained, is_held = roles.is_trained[units], roles.is_held[units]
             copies = weighted_copies(block.hashes, weight) * is_trained
             is_used = is_held | (copies > 0)
             words.add(block, copies, is_used)
@@ -145,8 +145,8 @@ def count(
             total.update(_sizes(block, is_trained))
             total.update(
                 num_weighted=int((block.unit_lengths() * copies).sum()),
-                num_duplicated=int(roles.is_repeated[here].sum()),
-                num_leaked=int(roles.is_leaked[here].sum()),
+                num_duplicated=int(roles.is_repeated[units].sum()),
+                num_leaked=int(roles.is_leaked[units].sum()),
                 **block.numbers(),
             )
     if valid:

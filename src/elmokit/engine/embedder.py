@@ -1,4 +1,4 @@
-"""Tokenised sentences → vectors: every distinct word is spelled out once."""
+"""Tokenised sentences → vectors: every distinct word is encoded once."""
 
 import threading
 from collections.abc import Callable, Sequence

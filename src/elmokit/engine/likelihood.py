@@ -122,9 +122,14 @@ class Likelihood:
         splits = np.cumsum(batch.lengths - 1)[:-1]
         scores = [
             SentenceScore(
-                float(ahead.sum()), float(back.sum()), len(ahead), int(of.sum()), ahead, back
+                float(ahead.sum()),
+                float(back.sum()),
+                len(ahead),
+                int(is_unknown.sum()),
+                ahead,
+                back,
             )
-            for ahead, back, of in zip(
+            for ahead, back, is_unknown in zip(
                 np.split(forward, splits),
                 np.split(backward, splits),
                 np.split(unknown, ends[:-1]),

@@ -1,6 +1,6 @@
 """The token encoder by the native kernel, and its filters with gradients.
 
-Words are shared among threads, then columns of weights. The way back adds each gradient to the
+Words are shared among threads, then columns of weights. The backward pass adds each gradient to the
 table rows that made the maximum, filters shared among threads, so that no two threads add to the
 same number. The results are the same from run to run for a given number of threads.
 """
@@ -105,7 +105,7 @@ class _Filters:
         banks: The filters, their tables in one piece.
         words: Rows of the tables that spell the words, int32 (N, C).
         lengths: Characters of each word, int64.
-        with_positions: Whether the way back is wanted.
+        with_positions: Whether gradients are wanted.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from ..nn import LstmState, ProjectedLstm
 
 
 class Kept(NamedTuple):
-    """What the way back needs of every row, beside the activated gates."""
+    """What the backward pass needs of every row, beside the activated gates."""
 
     cells: Tensor
     hidden: Tensor
@@ -64,7 +64,7 @@ class TorchLayer:
             counts: Sentences active at each step.
             h: Outputs before the first step, (B, P).
             c: Cells before the first step, (B, H).
-            kept: Filled for the way back.
+            kept: Filled for the backward pass.
         """
         num_rows = sum(counts)
         out = h.new_empty(num_rows, h.shape[1])

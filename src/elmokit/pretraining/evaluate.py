@@ -89,8 +89,8 @@ def final_evaluation(
         return as_row(found)
 
     samples = {state: measure(sample, state) for state in starts}
-    is_lost = samples["warm"]["mean"] < WARM_IF_BELOW * samples["zero"]["mean"]
-    state: StateMode = "warm" if is_lost else "zero"
+    is_warm_better = samples["warm"]["mean"] < WARM_IF_BELOW * samples["zero"]["mean"]
+    state: StateMode = "warm" if is_warm_better else "zero"
     is_all = sample.num_targets == whole.num_targets
     return {
         "valid": samples[state] if is_all else measure(whole, state),

@@ -171,10 +171,10 @@ class Loop:
         noise = np.random.default_rng([config.seed, number])
         samples = self.reader.samples(self.sampler(noise)) if self.sampler else None
         state = self._start(batch.inputs.shape[2], noise)
-        mine = self.reader(batch.rows(self.world.rows()))
+        tensors = self.reader(batch.rows(self.world.rows()))
         kind = self.world.device.type
         with torch.autocast(kind, torch.bfloat16, enabled=config.precision == "bfloat16"):
-            losses = self.model(*mine, state, samples, generator)
+            losses = self.model(*tensors, state, samples, generator)
         self.state = losses.state if self.stream.carries else None
         scale = config.loss_scale / (2 * batch.num_tokens * config.accumulate)
         # DDP takes the mean of the processes, but the loss is a sum over their rows.
@@ -188,8 +188,8 @@ class Loop:
         if not self.stream.carries or self.state is None:
             return None
         kept = noise.random(num_rows) >= self.config.data.reset
-        mine = torch.from_numpy(kept[self.world.rows()]).to(self.world.device)
-        return BiLmState(*(part * mine[:, None] for part in self.state))
+        is_kept = torch.from_numpy(kept[self.world.rows()]).to(self.world.device)
+        return BiLmState(*(part * is_kept[:, None] for part in self.state))
 
     def row(self) -> Row:
         """What to log now; the mean of the loss starts anew."""

@@ -37,7 +37,7 @@ from ..formats.save import save_beside
 from ..model import Elmo
 from .checkpoint import State, checkpoints, load_state, save_state
 from .config import PRESETS, PretrainConfig
-from .distributed import World, world
+from .distributed import World, join_world
 from .evaluate import (
     as_row,
     final_evaluation,
@@ -114,12 +114,12 @@ def pretrain(
         raise ConfigError(f"{corpus}: no held-out text; prepare it with --valid or more lines")
     config = fit_to_corpus(config or PRESETS["small"], opened)
     keep_freed_memory()
-    with interrupts() as signals, world(device) as here, ExitStack() as stack:
-        if here.is_first and is_incomplete(folder):  # a run died while it replaced its model
+    with interrupts() as signals, join_world(device) as world, ExitStack() as stack:
+        if world.is_first and is_incomplete(folder):  # a run died while it replaced its model
             with locked(folder / LOCK, folder):
                 finish_replacing(folder)
-        here.wait()
-        run = _Run(folder, opened, config, source, force, here, on_row, on_stage, signals)
+        world.wait()
+        run = _Run(folder, opened, config, source, force, world, on_row, on_stage, signals)
         run.start(stack, None if vectors is None else os.fspath(vectors), tensorboard)
         with signals.deferred():
             run.loop.run(run.after_step)
@@ -137,12 +137,12 @@ class _Run:
         config: PretrainConfig,
         source: str | None,
         force: bool,
-        here: World,
+        world: World,
         on_row: Callable[[Row], None] | None,
         on_stage: Callable[[str, float], None] | None,
         signals: Interrupts,
     ) -> None:
-        self.folder, self.corpus, self.world, self.signals = folder, corpus, here, signals
+        self.folder, self.corpus, self.world, self.signals = folder, corpus, world, signals
         self.on_row, self.on_stage, self.force = on_row, on_stage, force
         self.checkpoints = folder / "checkpoints"
         self.before = read_run(folder) if is_run(folder) and not force else None
@@ -169,11 +169,11 @@ class _Run:
         objective = Objective(
             self.elmo.bilm, self.elmo.softmax, config.train.dropout, config.train.engine
         )
-        self.reader = batch_reader(self.elmo, corpus, here.device)
-        stream = training_stream(corpus.train, config.data, config.train.seed, here.size)
+        self.reader = batch_reader(self.elmo, corpus, world.device)
+        stream = training_stream(corpus.train, config.data, config.train.seed, world.size)
         frozen_steps = config.train.softmax_steps if is_new_softmax else 0
-        objective = objective.to(here.device)
-        self.loop = Loop(config, objective, stream, self.reader, here, frozen_steps)
+        objective = objective.to(world.device)
+        self.loop = Loop(config, objective, stream, self.reader, world, frozen_steps)
         self.held_out = held_out_batches(corpus.valid, config.train.evaluate_tokens)
 
     def start(self, stack: ExitStack, vectors: str | None, tensorboard: bool) -> None:
