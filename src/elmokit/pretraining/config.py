@@ -6,11 +6,6 @@ from typing import Literal, TypeAlias
 from ..config import CharCnnConfig, Config, ElmoConfig, EncoderConfig, LstmConfig, one_of, within
 from ..errors import ConfigError
 
-Reading: TypeAlias = Literal["sentences", "lanes"]
-Loss: TypeAlias = Literal["sampled", "full"]
-Optimizer: TypeAlias = Literal["adamw", "adagrad"]
-Schedule: TypeAlias = Literal["cosine", "linear", "flat", "constant"]
-Precision: TypeAlias = Literal["float32", "bfloat16"]
 TrainEngine: TypeAlias = Literal["auto", "plain"]
 
 _MANY = 1 << 40
@@ -34,7 +29,7 @@ class DataConfig(Config):
     same words.
     """
 
-    reading: Reading = "lanes"
+    reading: Literal["sentences", "lanes"] = "lanes"
     batch_tokens: int = 2560
     """Tokens of a batch of sentences, of all processes together."""
     max_length: int = 100
@@ -56,7 +51,7 @@ class DataConfig(Config):
 class SoftmaxConfig(Config):
     """How θs is trained: by the full sum over the vocabulary, or by sampled words."""
 
-    loss: Loss = "sampled"
+    loss: Literal["sampled", "full"] = "sampled"
     num_samples: int = 4096
 
     def __post_init__(self) -> None:
@@ -74,11 +69,11 @@ class TrainConfig(Config):
     """
 
     lr: float = 4e-3
-    optimizer: Optimizer = "adamw"
+    optimizer: Literal["adamw", "adagrad"] = "adamw"
     beta2: float = 0.99
     """AdamW's decay of the squared gradients; the presets have 0.999. Runs of elmokit before it
     was a setting had 0.99, so that is what a run without it resumes with."""
-    schedule: Schedule = "flat"
+    schedule: Literal["cosine", "linear", "flat", "constant"] = "flat"
     """`flat` stays at `lr` until the last `cooldown` of the budget, so that a run that goes on with
     a larger budget before then is as good as one that had it from the start."""
     cooldown: float = 0.3
@@ -106,7 +101,7 @@ class TrainConfig(Config):
     """Steps with the encoder frozen where a loaded model gets a new softmax."""
     vector_steps: int = 3000
     """Steps that fit the token encoder to static vectors, where a run starts from these."""
-    precision: Precision = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"
     """`bfloat16` for the large products on GPUs."""
     engine: TrainEngine = "auto"
     """`plain` computes with `elmokit.nn` as it is written: slow, for experiments with the model."""
