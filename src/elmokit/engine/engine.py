@@ -270,7 +270,7 @@ class Engine:
 
         It also changes when another instruction set computes with them.
         """
-        module = module or self.bilm
+        module = self.bilm if module is None else module
         fingerprint = self._fingerprints.get(module)
         if fingerprint is None:
             fingerprint = self._fingerprints[module] = Fingerprint(module)

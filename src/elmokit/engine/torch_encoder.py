@@ -82,7 +82,7 @@ def joined_highways(cnn: CharCnn) -> Iterator[tuple[Tensor, Tensor]]:
     for highway in cnn.highways:
         assert isinstance(highway, Highway)
         both = highway.transform, highway.carry
-        yield torch.cat([map_.weight for map_ in both]), torch.cat([map_.bias for map_ in both])
+        yield torch.cat([part.weight for part in both]), torch.cat([part.bias for part in both])
 
 
 def spelled_lengths(characters: Tensor) -> Tensor:
