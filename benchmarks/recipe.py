@@ -26,9 +26,8 @@ from elmokit.corpus.corpus import Corpus
 from elmokit.pretraining.config import PRESETS, PretrainConfig
 from elmokit.pretraining.distributed import World
 from elmokit.pretraining.evaluate import as_row, held_out_perplexity
-from elmokit.pretraining.loop import Loop, keep_freed_memory
+from elmokit.pretraining.loop import Loop, keep_freed_memory, make_optimizer
 from elmokit.pretraining.objective import Objective
-from elmokit.pretraining.optim import make_optimizer
 from elmokit.pretraining.setup import (
     batch_reader,
     fit_to_corpus,

@@ -21,9 +21,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def some_lines(number: int) -> list[str]:
-    chance = random.Random(1)
+    generator = random.Random(1)
     words = ["cat", "dog", "Seoul", "한국어", "ran", "away,", "x" * 60, "<UNK>"]
-    return [" ".join(chance.choices(words, k=chance.randint(0, 12))) + "." for _ in range(number)]
+    return [
+        " ".join(generator.choices(words, k=generator.randint(0, 12))) + "." for _ in range(number)
+    ]
 
 
 class Killed(Exception):

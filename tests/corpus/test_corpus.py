@@ -151,7 +151,7 @@ def test_any_value_of_any_field_opens_or_names_the_field(
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "value", "problem"),
+    ("name", "index", "value", "problem"),
     [
         ("train.tokens", 1, -1, "holds -1"),
         ("valid.tokens", 0, 10**6, "holds 1000000; expected 0.."),
@@ -163,11 +163,11 @@ def test_any_value_of_any_field_opens_or_names_the_field(
     ],
 )
 def test_numbers_that_cannot_be_are_refused(
-    corpus_folder: Path, name: str, place: Any, value: int, problem: str
+    corpus_folder: Path, name: str, index: Any, value: int, problem: str
 ) -> None:
     path = corpus_folder / f"{name}.npy"
     array = np.load(path)
-    array[place] = value
+    array[index] = value
     np.save(path, array)
     assert_refused(lambda: Corpus.open(corpus_folder), f"{name}.npy", problem, "prepare the corpus")
 

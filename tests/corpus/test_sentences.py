@@ -72,9 +72,11 @@ def test_paragraphs_are_joined_up_to_blank_lines() -> None:
 
 
 def running_text(num_sentences: int) -> list[str]:
-    chance = random.Random(0)
+    generator = random.Random(0)
     return [
-        " ".join(["The", *chance.choices(["cat", "elephant", "of", "a"], k=chance.randint(3, 25))])
+        " ".join(
+            ["The", *generator.choices(["cat", "elephant", "of", "a"], k=generator.randint(3, 25))]
+        )
         for _ in range(num_sentences)
     ]
 

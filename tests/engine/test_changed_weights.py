@@ -159,9 +159,9 @@ def test_the_task_module_of_allennlp_follows_a_fused_step(tmp_path: Path) -> Non
 def test_words_are_remembered_until_the_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:
     elmo = make()
     spelled: list[int] = []
-    spell = elmo._embedder._spell
+    spell = elmo._embedder._encode
     monkeypatch.setattr(
-        elmo._embedder, "_spell", lambda words: [spelled.append(len(words)), spell(words)][1]
+        elmo._embedder, "_encode", lambda words: [spelled.append(len(words)), spell(words)][1]
     )
     elmo.embed(SENTENCES)
     elmo.embed(SENTENCES)

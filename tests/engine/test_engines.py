@@ -15,7 +15,7 @@ from strategies import ENGINES, make_tiny, models, tiny_config
 
 from elmokit import Elmo, ElmoConfig
 from elmokit.config import CharCnnConfig, EncoderConfig, LstmConfig
-from elmokit.engine import Engine, Request, native, threads
+from elmokit.engine import Engine, Request, native
 from elmokit.errors import ConfigError
 from elmokit.nn import BiLm, BiLmState
 
@@ -176,13 +176,13 @@ def test_engine_works_after_a_fork(num_threads: None) -> None:
     sentences = batch_of([5, 9, 3, 8] * 5)
     elmo.embed(sentences)
     torch.set_num_threads(1)  # torch's own threads do not survive a fork; ours must
-    meeting, pool = threading.Barrier(2), threads._pool(3)
+    meeting, pool = threading.Barrier(2), native._pool(3)
     for thread in [pool.submit(meeting.wait) for _ in range(2)]:
         thread.result()  # both threads run now; a pool starts them when it needs them
     child = os.fork()
     if child == 0:
         try:
-            threads._pool(3).submit(int).result(timeout=300)
+            native._pool(3).submit(int).result(timeout=300)
             os._exit(0)
         finally:
             os._exit(1)  # the rest of the tests is the parent's

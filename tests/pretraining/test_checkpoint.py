@@ -107,9 +107,9 @@ def test_checkpoints_that_are_gone_stop_the_run_and_change_nothing(
 ) -> None:
     shutil.rmtree(run / "checkpoints")
     refuse_to_resume(corpus, run, config, "are gone", "copy")
-    facts = json.loads((run / "run.json").read_text())
-    del facts["has_checkpoint"]  # as an older version wrote it
-    (run / "run.json").write_text(json.dumps(facts))
+    record = json.loads((run / "run.json").read_text())
+    del record["has_checkpoint"]  # as an older version wrote it
+    (run / "run.json").write_text(json.dumps(record))
     refuse_to_resume(corpus, run, config, "are gone")
 
 
@@ -169,11 +169,11 @@ def test_a_tensor_that_does_not_fit_stops_the_run_and_changes_nothing(
     name: str, value: Tensor | None, corpus: Path, config: PretrainConfig, run: Path
 ) -> None:
     for path in checkpoints(run / "checkpoints"):
-        weights, facts = path / "state.safetensors", path / "state.json"
+        weights, record = path / "state.safetensors", path / "state.json"
         tensors = {n: t for n, t in load_tensors(weights).items() if not n.startswith(name)}
         save_tensors(weights, tensors if value is None else tensors | {name: value})
-        values = json.loads(facts.read_text()) | {"bytes": weights.stat().st_size}
-        facts.write_text(json.dumps(values))
+        values = json.loads(record.read_text()) | {"bytes": weights.stat().st_size}
+        record.write_text(json.dumps(values))
     refuse_to_resume(corpus, run, config, "does not fit this run", name[:5])
 
 

@@ -79,8 +79,10 @@ def test_softmax_and_encoder_start_from_the_vectors(
     assert found.words.tolist() == list(range(6, text.num_words))
     assert found.coverage == (text.num_words - 6) / (text.num_words - 3)
     reader = batch_reader(elmo, text, torch.device("cpu"))
-    shares: list[float] = []
-    facts = start_from_vectors(elmo, found, text, reader, steps=300, seed=1, on_share=shares.append)
+    fractions: list[float] = []
+    record = start_from_vectors(
+        elmo, found, text, reader, steps=300, seed=1, on_progress=fractions.append
+    )
     assert elmo.softmax is not None and plain.softmax is not None
     rows, random = elmo.softmax.weight.detach(), plain.softmax.weight.detach()
     torch.testing.assert_close(rows[:6], random[:6])  # no vector: as before
@@ -91,8 +93,8 @@ def test_softmax_and_encoder_start_from_the_vectors(
     with torch.no_grad():
         x = elmo.bilm.encoder(reader.token_ids(found.words))
     error = float((x - targets).square().mean())
-    assert error < 0.7 and abs(facts.error - error) < 0.15
-    assert facts.steps == 300 and shares[-1] == 1 and len(shares) == 300
+    assert error < 0.7 and abs(record["error"] - error) < 0.15
+    assert record["steps"] == 300 and fractions[-1] == 1 and len(fractions) == 300
 
 
 def test_a_run_starts_from_vectors_and_resumes_without_them(
@@ -100,8 +102,8 @@ def test_a_run_starts_from_vectors_and_resumes_without_them(
 ) -> None:
     whole = tmp_path / "whole"
     pretrain(corpus, whole, quick, vectors=vectors, device="cpu")
-    facts = json.loads((whole / "run.json").read_text())["vectors"]
-    assert facts["source"] == str(vectors) and facts["steps"] == 40 and 0 < facts["error"] < 1.5
+    record = json.loads((whole / "run.json").read_text())["vectors"]
+    assert record["source"] == str(vectors) and record["steps"] == 40 and 0 < record["error"] < 1.5
     assert "static vectors of vectors.txt, which cover 94% of the vocabulary" in (
         whole / "README.md"
     ).read_text(encoding="utf-8")
@@ -118,7 +120,7 @@ def test_a_run_starts_from_vectors_and_resumes_without_them(
     vectors.unlink()
     pretrain(corpus, tmp_path / "run", quick, device="cpu", resume=True)
     assert _losses(tmp_path / "run") == _losses(whole)
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["vectors"] == facts
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["vectors"] == record
 
 
 def test_a_run_killed_while_it_fits_starts_with_its_vectors_again(
@@ -149,15 +151,15 @@ def test_a_run_killed_right_after_it_kept_its_start_resumes_without_the_vectors(
     with monkeypatch.context() as patched, pytest.raises(RuntimeError):
         patched.setattr(run_module, "save_state", stop)
         pretrain(corpus, run, quick, vectors=vectors, device="cpu")
-    facts = json.loads((run / "run.json").read_text())
-    assert facts["vectors"]["coverage"] > 0.9
-    del facts["vectors"]["coverage"]  # as older releases left it
-    (run / "run.json").write_text(json.dumps(facts))
+    record = json.loads((run / "run.json").read_text())
+    assert record["vectors"]["coverage"] > 0.9
+    del record["vectors"]["coverage"]  # as older releases left it
+    (run / "run.json").write_text(json.dumps(record))
     vectors.unlink()
     pretrain(corpus, run, quick, device="cpu", resume=True)
     assert "static vectors of vectors.txt |" in (run / "README.md").read_text(encoding="utf-8")
-    facts["vectors"]["coverage"] = "all"
-    (run / "run.json").write_text(json.dumps(facts))
+    record["vectors"]["coverage"] = "all"
+    (run / "run.json").write_text(json.dumps(record))
     assert_refused(lambda: pretrain(corpus, run, quick, resume=True), "vectors.coverage='all'")
 
 

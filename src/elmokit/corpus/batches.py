@@ -34,13 +34,8 @@ class SentenceBatches:
     """All sentences of a text in a new order every epoch, in batches of one length each.
 
     The order depends on the seed and the number of the epoch alone, so (epoch, batch) is a
-    cursor to continue from.
-
-    Args:
-        sentences: The text.
-        batch_tokens: Tokens of a batch, about.
-        max_length: Words of a sentence; what is longer is cut into pieces.
-        seed: Another seed, another order.
+    cursor to continue from. A batch has about `batch_tokens` tokens; a sentence of more than
+    `max_length` words is cut into pieces.
     """
 
     def __init__(
@@ -112,23 +107,19 @@ class Stream(Protocol):
 
     def next(self) -> Batch:
         """The next batch."""
-        ...
 
     @property
     def epochs(self) -> float:
         """Passes over the text so far."""
-        ...
 
     def cursor(self) -> dict[str, Any]:
         """Where the stream is, as JSON data."""
-        ...
 
     def restore(self, cursor: dict[str, Any]) -> None:
         """Continue from a `cursor` of a stream of the same text and settings."""
-        ...
 
 
-class SentenceStream:
+class SentenceStream(Stream):
     """Whole sentences of equal length, each from the beginning."""
 
     carries = False
@@ -138,7 +129,6 @@ class SentenceStream:
         self.epoch = self.batch = 0
 
     def next(self) -> Batch:
-        """The next batch."""
         plan = self.batches.epoch(self.epoch)
         rows = plan[self.batch]
         self.batch += 1
@@ -148,27 +138,17 @@ class SentenceStream:
 
     @property
     def epochs(self) -> float:
-        """Passes over the text so far."""
         return self.epoch + self.batch / len(self.batches.epoch(self.epoch))
 
     def cursor(self) -> dict[str, Any]:
-        """The epoch and the batch in it."""
         return {"epoch": self.epoch, "batch": self.batch}
 
     def restore(self, cursor: dict[str, Any]) -> None:
-        """Continue from there."""
         self.epoch, self.batch = cursor["epoch"], cursor["batch"]
 
 
-class LaneStream:
-    """bilm-tf's reading: the text in lanes, some steps at a time, with states carried on.
-
-    Args:
-        sentences: The text.
-        num_lanes: Rows that are read side by side.
-        num_steps: Tokens of each row in a batch.
-        seed: Another seed, another order of the sentences.
-    """
+class LaneStream(Stream):
+    """bilm-tf's reading: the text in lanes, some steps at a time, with states carried on."""
 
     carries = True
 
@@ -183,7 +163,6 @@ class LaneStream:
         self._start(0)
 
     def next(self) -> Batch:
-        """The next batch."""
         windows = [next(lanes, None) for lanes in self.lanes]
         if windows[0] is None or windows[1] is None:
             self._start(self.epoch + 1)
@@ -194,15 +173,12 @@ class LaneStream:
 
     @property
     def epochs(self) -> float:
-        """Passes over the text so far."""
         return self.epoch + self.lanes[0].num_taken / len(self.sentences)
 
     def cursor(self) -> dict[str, Any]:
-        """The epoch and the sentence in each lane."""
         return {"epoch": self.epoch, "lanes": [lanes.state() for lanes in self.lanes]}
 
     def restore(self, cursor: dict[str, Any]) -> None:
-        """Continue from there."""
         self._start(cursor["epoch"])
         for lanes, state in zip(self.lanes, cursor["lanes"], strict=True):
             lanes.restore(state)

@@ -84,12 +84,9 @@ class Block:
             text = arrays.pop("words").tobytes().decode()
             block = cls(
                 text.split("\n") if text else [],
-                arrays["tokens"],
-                arrays["lengths"],
-                arrays["sentences"],
-                arrays["hashes"],
+                arrays["tokens"], arrays["lengths"], arrays["sentences"], arrays["hashes"],
                 *arrays["numbers"].tolist(),
-            )
+            )  # fmt: skip
         except (TypeError, UnicodeDecodeError) as e:
             raise FormatError(f"{path} is damaged ({e!s:.80})") from e
         if not block._is_sound():

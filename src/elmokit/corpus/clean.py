@@ -23,35 +23,35 @@ from typing import Literal, NamedTuple, TypeAlias
 Verdict: TypeAlias = Literal["kept", "changed", "markup", "boilerplate"]
 
 
-class Cleaned(NamedTuple):
+class CleanedLine(NamedTuple):
     """What is left of a line, "" if it is dropped, and what was done to it."""
 
     text: str
     verdict: Verdict
 
 
-def clean_line(line: str) -> Cleaned:
+def clean_line(line: str) -> CleanedLine:
     """Remove markup from a line, or drop the line.
 
     Example:
         >>> clean_line("The [[cat (animal)|cat]] sat&nbsp;<b>down</b>.<ref>Smith</ref>")
-        Cleaned(text='The cat sat down.', verdict='changed')
+        CleanedLine(text='The cat sat down.', verdict='changed')
         >>> clean_line("Home | News | Sports | Contact").verdict
         'boilerplate'
     """
     line = line.strip()
     if not line:
-        return Cleaned("", "kept")
+        return CleanedLine("", "kept")
     if _DROPPED.match(line):
-        return Cleaned("", "markup")
+        return CleanedLine("", "markup")
     text = " ".join(_without_markup(line).split()) if _MAY_HOLD_MARKUP.search(line) else line
     if text == " ".join(line.split()):
         text = line
     if not text:
-        return Cleaned("", "markup")
+        return CleanedLine("", "markup")
     if is_boilerplate(text):
-        return Cleaned("", "boilerplate")
-    return Cleaned(text, "kept" if text is line else "changed")
+        return CleanedLine("", "boilerplate")
+    return CleanedLine(text, "kept" if text is line else "changed")
 
 
 _MAY_HOLD_MARKUP = re.compile(r"<[A-Za-z/!]|&[A-Za-z#]|\[\[|\[http|\{\{|''")

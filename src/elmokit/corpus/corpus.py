@@ -160,10 +160,7 @@ class Corpus:
         return Sentences(tokens, offsets)
 
     def _map(self, name: str, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
-        path = self.folder / f"{name}.npy"
-        if not is_there(path):
-            raise self._damaged(path.name, "is missing")
-        check_readable(path)
+        path = self._file(f"{name}.npy")
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         except OSError as e:
@@ -185,10 +182,7 @@ class Corpus:
             )
 
     def _lines(self, name: str, count: int) -> list[str]:
-        path = self.folder / name
-        if not is_there(path):
-            raise self._damaged(name, "is missing")
-        check_readable(path, MAX_WORDS_BYTES)
+        path = self._file(name, MAX_WORDS_BYTES)
         try:
             words = path.read_bytes().decode("utf-8").split("\n")[:-1]
         except OSError as e:
@@ -202,6 +196,13 @@ class Corpus:
         if "" in words or len(set(words)) < count:
             raise self._damaged(name, "has an empty line, or the same word twice")
         return words
+
+    def _file(self, name: str, max_bytes: int | None = None) -> Path:
+        path = self.folder / name
+        if not is_there(path):
+            raise self._damaged(name, "is missing")
+        check_readable(path, max_bytes)
+        return path
 
     def _damaged(self, name: str, problem: str) -> FormatError:
         return FormatError(f"{self.folder}: {name} {problem}; prepare the corpus again")
@@ -265,7 +266,7 @@ class PrepareConfig:
         vocab_size: Maximum words that the softmax predicts, including the three special ones.
         min_count: How often each of them must occur.
         max_characters: Maximum UTF-8 bytes per word, including two boundary markers.
-        valid_fraction: Share of the tokens to hold out, up to 200,000 of them: lines chosen by a
+        valid_fraction: Fraction of the tokens to hold out, up to 200,000 of them: lines chosen by a
             hash of their text. Not used where files are held out.
         clean: Remove markup, and drop boilerplate, duplicate lines and training lines that are also
             in the held-out text; see `elmokit.corpus.clean`.

@@ -83,25 +83,21 @@ def spooled(files: Sequence[Source], folder: Path, prefix: str) -> list[Source]:
     for i, file in enumerate(files):
         if str(file.path) == "-" or not file.path.is_file():
             copy = folder / f"{prefix}-{i}{file.path.suffix}"
-            with whole_file(copy) as temporary, _open_stream(file.path) as stream:
-                _copy(stream, temporary)
+            with (
+                whole_file(copy) as temporary,
+                _open_stream(file.path) as stream,
+                temporary.open("wb") as target,
+            ):
+                shutil.copyfileobj(stream, target)
             file = replace(file, path=copy)
         regular.append(file)
     return regular
 
 
 def scan(files: Sequence[Source], bar: "tqdm[None]") -> Scan:
-    """Read everything once, and fail at the first byte that is not text.
-
-    Args:
-        files: Files that can be read again.
-        bar: Grows by the bytes that were read.
-    """
-    sha = hashlib.sha256()
-    sample: list[str] = []
-    filled: list[Path] = []
-    empty: list[str] = []
-    num_bytes = 0
+    """Read everything once, and fail at the first byte that is not text."""
+    sha, num_bytes = hashlib.sha256(), 0
+    sample, filled, empty = list[str](), list[Path](), list[str]()
     for file in files:
         size = 0
         for block, text in _checked(file):
@@ -124,12 +120,10 @@ def scan(files: Sequence[Source], bar: "tqdm[None]") -> Scan:
 
 
 def text_blocks(files: Sequence[Path], size: int, *, paragraphs: bool) -> Iterator[bytes]:
-    """All text in blocks of about `size` bytes and of whole lines, small files together.
+    """All text in blocks of whole lines, small files together.
 
-    Args:
-        files: Files that `scan` has found to be text.
-        size: Bytes to read at a time; a block has at least half of them.
-        paragraphs: Whether blocks should rather end between paragraphs; files always do.
+    A block has about `size` bytes, at least half of them; with `paragraphs`, it rather ends between
+    two of these, as files always do.
     """
     parts: list[bytes] = []
     for path in files:
@@ -145,11 +139,6 @@ def text_blocks(files: Sequence[Path], size: int, *, paragraphs: bool) -> Iterat
             parts.append(b"\n")
     if parts:
         yield b"".join(parts)
-
-
-def _copy(stream: IO[bytes], path: Path) -> None:
-    with path.open("wb") as file:
-        shutil.copyfileobj(stream, file)
 
 
 def _open_stream(path: Path) -> IO[bytes]:

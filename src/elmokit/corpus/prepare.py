@@ -56,7 +56,7 @@ def prepare(
         config: How the text is read.
         weights: How often a sentence of each input occurs in the training text, one number per
             input; of 2.5, half of the lines count three times. None for once.
-        valid: Files that are held out, instead of a share of the inputs.
+        valid: Files that are held out, instead of a fraction of the inputs.
         workers: Processes; None for one per core.
         force: Replace a corpus that is at `output`.
         show_progress_bar: Show one on standard error.
@@ -149,14 +149,9 @@ def _read_all(
 ) -> list[list[Path]]:  # fmt: skip
     """The files of the blocks of each text, after those that are missing were made."""
     texts = (*train, *valid)
+    tokenizer, form = config.tokenizer, config.normalization
     readings = [
-        Reading(
-            config.tokenizer,
-            config.normalization,
-            text.choice.mode,
-            config.max_length,
-            config.clean,
-        )
+        Reading(tokenizer, form, text.choice.mode, config.max_length, config.clean)
         for text in texts
     ]
     # Weights do not matter to a block, so that work continues with others.
@@ -208,29 +203,16 @@ def _write(
     totals: Totals,
 ) -> Report:  # fmt: skip
     """Write the corpus beside the output folder, then move it there."""
-    folder = work.new_folder()
-    with write_errors(work.output, folder):
-        report = _write_into(folder, config, texts, weights, totals)
-    work.publish(folder)
-    return report
-
-
-def _write_into(
-    folder: Path, config: PrepareConfig, texts: Sequence[Text], weights: Sequence[float],
-    totals: Totals,
-) -> Report:  # fmt: skip
     special = len(SPECIAL_WORDS)
     frequent = special + int((totals.counts[special:] >= config.min_count).sum())
     vocab_size = min(config.vocab_size, frequent)
-    writer = CorpusWriter(
-        folder, totals, vocab_size=vocab_size, max_characters=config.max_characters
-    )
-    train = writer.write_part("train", totals.train)
-    valid = writer.write_part("valid", totals.valid)
-    report = make_report(config, texts, weights, totals, vocab_size, train, valid)
-    write_json(
-        folder / "corpus.json",
-        {
+    folder = work.new_folder()
+    with write_errors(work.output, folder):
+        writer = CorpusWriter(folder, totals, vocab_size, config.max_characters)
+        train = writer.write_part("train", totals.train)
+        valid = writer.write_part("valid", totals.valid)
+        report = make_report(config, texts, weights, totals, vocab_size, train, valid)
+        values = {
             "format": FORMAT,
             "tokenizer": config.tokenizer,
             "normalization": config.normalization,
@@ -244,8 +226,9 @@ def _write_into(
             "clean": config.clean,
             "elmokit": __version__,
             "report": asdict(report),
-        },
-    )
+        }
+        write_json(folder / "corpus.json", values)
+    work.publish(folder)
     return report
 
 

@@ -60,7 +60,7 @@ class Input:
         reason: Why so.
         sentences: Sentences for training, before weighting.
         tokens: Tokens for training, before weighting.
-        share: Share of the training text, after weighting.
+        share: Fraction of the training text, after weighting.
         cleaned: What cleaning did; None without it.
     """
 
@@ -79,7 +79,7 @@ class Input:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """What `prepare` found; shares are of tokens, from 0 to 1.
+    """What `prepare` found; fractions are of tokens, from 0 to 1.
 
     Attributes:
         duplicated_lines: Lines (or paragraphs of wrapped text) that repeat an earlier one; cleaning
@@ -92,8 +92,8 @@ class Report:
         cleaned: What cleaning did to all inputs; None without it.
         cut_sentences: Sentences that were longer than `max_length` words.
         train_tokens: Tokens of the training text, after weighting.
-        coverage: Sizes of a vocabulary, and the share of the training text inside each.
-        unknown_share: Share of the held-out text outside the vocabulary.
+        coverage: Sizes of a vocabulary, and the fraction of the training text inside each.
+        unknown_share: Fraction of the held-out text outside the vocabulary.
     """
 
     files: int
@@ -122,7 +122,7 @@ class Report:
 
 
 def coverage(counts: NDArray[np.int64], sizes: Sequence[int]) -> list[tuple[int, float]]:
-    """For each size of a vocabulary, the share of all tokens that are in it.
+    """For each size of a vocabulary, the fraction of all tokens that are in it.
 
     A literal `<UNK>` of the text is in none.
     """

@@ -77,10 +77,10 @@ class Totals:
     num_leaked: int
 
 
-def held_out(hashes: NDArray[np.uint64], lengths: NDArray[np.int64], fraction: float) -> (
-    NDArray[np.uint64]
-):  # fmt: skip
-    """The hashes of the units to hold out: the lowest ones, up to a share of all tokens.
+def held_out(
+    hashes: NDArray[np.uint64], lengths: NDArray[np.int64], fraction: float
+) -> NDArray[np.uint64]:
+    """The hashes of the units to hold out: the lowest ones, up to a fraction of all tokens.
 
     Equal units have equal hashes, so none is both trained on and held out. A unit repeated so
     often that it would be a tenth of the held-out text or more is left to the training text.
@@ -98,7 +98,7 @@ def held_out(hashes: NDArray[np.uint64], lengths: NDArray[np.int64], fraction: f
 def weighted_copies(hashes: NDArray[np.uint64], weight: float) -> NDArray[np.uint8]:
     """How often each unit occurs in text of this weight.
 
-    Each does as often as the whole part of the weight says. A share of the units as large as its
+    Each does as often as the whole part of the weight says. A part of the units as large as its
     fraction, chosen by their hashes, does so once more.
     """
     # The lowest hashes are held out, so the choice needs other numbers: those of splitmix64.
@@ -120,12 +120,12 @@ def count(
         train: The blocks of each input.
         weights: How often a sentence of each input occurs in the training text.
         valid: The blocks of text that is held out as a whole.
-        fraction: Without such text, the share of the inputs to hold out.
+        fraction: Without such text, the part of the inputs to hold out.
         clean: Whether to drop duplicates, and training text that is held out too.
     """
     hashes, lengths = _units([path for blocks in train for path in blocks])
     outside, _ = _units(valid)
-    fate = _Fate(hashes, lengths, outside if clean else None, 0.0 if valid else fraction)
+    roles = _UnitRoles(hashes, lengths, outside if clean else None, 0.0 if valid else fraction)
     words = _WordCounts()
     totals = [Counter[str]() for _ in train]
     used: Counter[str] = Counter()
@@ -134,8 +134,8 @@ def count(
     for blocks, weight, total in zip(train, weights, totals, strict=True):
         for path in blocks:
             block = Block.load(path)
-            here = slice(end, end := end + len(block.hashes))
-            is_trained, is_held = fate.is_trained[here], fate.is_held[here]
+            units = slice(end, end := end + len(block.hashes))
+            is_trained, is_held = roles.is_trained[units], roles.is_held[units]
             copies = weighted_copies(block.hashes, weight) * is_trained
             is_used = is_held | (copies > 0)
             words.add(block, copies, is_used)
@@ -145,8 +145,8 @@ def count(
             total.update(_sizes(block, is_trained))
             total.update(
                 num_weighted=int((block.unit_lengths() * copies).sum()),
-                num_duplicated=int(fate.is_repeated[here].sum()),
-                num_leaked=int(fate.is_leaked[here].sum()),
+                num_duplicated=int(roles.is_repeated[units].sum()),
+                num_leaked=int(roles.is_leaked[units].sum()),
                 **block.numbers(),
             )
     if valid:
@@ -169,14 +169,10 @@ def count(
     )
 
 
-class _Fate:
-    """What becomes of each unit of the inputs.
+class _UnitRoles:
+    """Which units of the inputs are trained on, held out, or dropped as leaked or repeated.
 
-    Args:
-        hashes: All units, in order.
-        lengths: Tokens of each.
-        outside: Hashes of the held-out files if the text is to be cleaned.
-        fraction: The share to hold out.
+    `outside` are the hashes of the held-out files if the text is to be cleaned.
     """
 
     def __init__(
@@ -239,22 +235,15 @@ class _WordCounts:
 
 def _units(paths: Sequence[Path]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The hash and the tokens of every unit."""
-    hashes = [np.zeros(0, dtype=np.uint64)]
-    lengths = [np.zeros(0, dtype=np.int64)]
-    for path in paths:
-        block = Block.load(path)
+    hashes, lengths = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.int64)]
+    for block in map(Block.load, paths):
         hashes.append(block.hashes)
         lengths.append(block.unit_lengths())
     return np.concatenate(hashes), np.concatenate(lengths)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The training or the held-out text, as it was written.
-
-    Attributes:
-        counts: How often each word stands in it.
-    """
+class Part(NamedTuple):
+    """The training or the held-out text as it was written, and how often each word is in it."""
 
     num_sentences: int
     num_tokens: int
@@ -262,18 +251,9 @@ class Part:
 
 
 class CorpusWriter:
-    """Writes the arrays and word lists of a corpus into a folder, and hashes what it writes.
+    """Writes the arrays and word lists of a corpus into a folder, and hashes what it writes."""
 
-    Args:
-        folder: An empty folder.
-        totals: The words of the corpus.
-        vocab_size: How many of them the softmax predicts.
-        max_characters: Width of a row of character ids.
-    """
-
-    def __init__(
-        self, folder: Path, totals: Totals, *, vocab_size: int, max_characters: int
-    ) -> None:
+    def __init__(self, folder: Path, totals: Totals, vocab_size: int, max_characters: int) -> None:
         self.folder = folder
         self._totals = totals
         self._ids = {word: i for i, word in enumerate(totals.words)}

@@ -6,13 +6,11 @@ arithmetic exists once in torch (`torch_lstm.py`, `torch_encoder.py`) and once i
 `native*.py`. `embedder.py` turns words into vectors, `likelihood.py` into probabilities.
 """
 
+from .embedder import CarriedStates as CarriedStates
 from .embedder import Embedder as Embedder
+from .embedder import StartStates as StartStates
 from .engine import Engine as Engine
 from .engine import EngineName as EngineName
 from .engine import Precision as Precision
 from .packed import Request as Request
 from .packed import padded as padded
-from .states import CarriedStates as CarriedStates
-from .states import StartStates as StartStates
-from .states import WarmStates as WarmStates
-from .states import ZeroStates as ZeroStates

@@ -1,4 +1,4 @@
-"""Tokenised sentences → vectors: every distinct word is spelled out once."""
+"""Tokenised sentences → vectors: every distinct word is encoded once."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -18,13 +18,7 @@ WORDS_AT_ONCE = 1024
 
 
 class Embedder:
-    """An engine with the index that turns its words into ids, and a cache of words.
-
-    Args:
-        engine: What computes.
-        indexer: Words to ids.
-        cache_words: Words whose token vectors are remembered from call to call; 0 for none.
-    """
+    """An engine with the index that turns words into ids, and a cache of `cache_words` words."""
 
     def __init__(self, engine: Engine, indexer: TokenIndexer, cache_words: int) -> None:
         self.engine = engine
@@ -34,11 +28,11 @@ class Embedder:
 
     def token_vectors(self, words: Sequence[str]) -> Tensor:
         """x_k of each of the distinct `words`, (N, P): a token before it meets its sentence."""
-        mark = self.engine.encoder_mark()
+        mark = self.engine.mark(self.engine.bilm.encoder)
         if mark != self._mark:
             self.cache.clear()
             self._mark = mark
-        return self.cache.vectors(words, self._spell)
+        return self.cache.vectors(words, self._encode)
 
     def run(
         self, sentences: Sequence[Sequence[str]], request: Request, state: BiLmState | None
@@ -47,7 +41,8 @@ class Embedder:
         batch = self.batch(sentences)
         x = self.token_vectors(batch.words)
         vectors, after = self.engine.run(x, batch.index, batch.lengths, request, state)
-        return list(torch.split(vectors, [len(s) for s in sentences], dim=1)), after
+        sizes = [len(s) + 2 * request.boundaries for s in sentences]
+        return list(torch.split(vectors, sizes, dim=1)), after
 
     def ids(self, words: Sequence[str]) -> TokenIds:
         """The ids of `words` where the weights are."""
@@ -62,7 +57,7 @@ class Embedder:
         """The sentences with the boundaries of this model."""
         return WordBatch.of(sentences, self.indexer.bos, self.indexer.eos)
 
-    def _spell(self, words: list[str]) -> Tensor:
+    def _encode(self, words: list[str]) -> Tensor:
         # torch's product of a few rows may round otherwise than one of many. With a number of
         # words that is a multiple of 8, a vector does not depend on which others were asked for.
         missing = 0 if self.engine.isa else -len(words) % 8
@@ -151,3 +146,46 @@ class _Generation:
             self.vectors = grown
         self.vectors[start:end] = vectors
         self.rows.update(zip(words, range(start, end), strict=True))
+
+
+class StartStates:
+    """Where the LSTMs start a sentence: from one stored state, or from zeros.
+
+    The original programs carry the state from call to call, so that a repeated sentence gets other
+    vectors. Here that is a choice (`CarriedStates`) and not the default.
+    """
+
+    carries = False
+
+    def __init__(self, state: BiLmState | None = None) -> None:
+        self.state = state
+
+    def start(self, rows: Sequence[int]) -> BiLmState | None:
+        """The states before the sentences that have these numbers in the call; None for zeros."""
+        return None if self.state is None else self.state.repeat(len(rows))
+
+    def finish(self, rows: Sequence[int], state: BiLmState) -> None:
+        """Take note of the states after them."""
+
+
+class CarriedStates(StartStates):
+    """The i-th sentence of a call continues the i-th of the call before."""
+
+    carries = True
+    state: BiLmState
+
+    # Not in inference mode: tensors of it could not be changed by a later call outside of it.
+    @torch.inference_mode(False)
+    def start(self, rows: Sequence[int]) -> BiLmState:
+        missing = max(rows, default=-1) + 1 - self.state.h.shape[2]
+        if missing > 0:
+            grown = (
+                torch.cat([part, part.new_zeros(*part.shape[:2], missing, part.shape[3])], dim=2)
+                for part in self.state
+            )
+            self.state = BiLmState(*grown)
+        return BiLmState(self.state.h[:, :, rows], self.state.c[:, :, rows])
+
+    def finish(self, rows: Sequence[int], state: BiLmState) -> None:
+        self.state.h[:, :, rows] = state.h.detach()
+        self.state.c[:, :, rows] = state.c.detach()

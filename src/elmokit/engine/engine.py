@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -14,10 +15,9 @@ from torch import Tensor, nn
 from ..errors import ConfigError, quoted
 from ..nn import BiLm, BiLmState, ProjectedLstm, TokenEncoder, TokenIds
 from . import gradient, native
-from .fingerprint import Fingerprint
 from .native_encoder import NativeEncoder
 from .native_lstm import NativeLayer
-from .packed import Request, run_packed
+from .packed import PackedRun, Request
 from .plain import GRADIENT_TOLERANCE, INT8_TOLERANCE, TOLERANCE, agree, run_plain
 from .torch_encoder import TorchEncoder
 from .torch_lstm import Int8Layer, TorchLayer
@@ -27,9 +27,18 @@ log = logging.getLogger(__name__)
 EngineName: TypeAlias = Literal["auto", "native", "torch", "plain"] | str
 Precision: TypeAlias = Literal["float32", "int8"]
 
-
 CHECKED_WORDS, CHECKED_LENGTHS = 4, (4, 3)
 """The input on which an engine compares itself with `nn`: words, and tokens of each sentence."""
+
+WHOLE = 8192
+"""Elements of the largest tensor that is always compared whole."""
+
+SAMPLED = 256
+"""Elements of a larger one that are compared, about."""
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+Bits: TypeAlias = NDArray[np.integer]
 
 
 class Engine:
@@ -102,7 +111,7 @@ class Engine:
         request: Request,
         state: BiLmState | None = None,
     ) -> tuple[Tensor, BiLmState]:
-        """The requested vectors of all tokens, sentence after sentence.
+        """The requested vectors, (S, tokens, P · directions), and the state after each sentence.
 
         Args:
             x: Token vectors of the distinct words, (N, P).
@@ -110,9 +119,6 @@ class Engine:
             lengths: Tokens of each sentence, its two boundaries included.
             request: What to compute.
             state: Where each sentence starts; None for zeros.
-
-        Returns:
-            (S, tokens, P · directions) and the state after each sentence.
         """
         if state is None:
             state = BiLmState.zeros(self.bilm.config.lstm, len(lengths), like=x)
@@ -123,7 +129,7 @@ class Engine:
             layers = self._layers(request)
             if self._layers_agree(x):
                 lstm = self.bilm.config.lstm
-                return run_packed(lstm, layers, x, index, lengths, request, state)
+                return PackedRun(lstm, layers, x, index, lengths, request, state).result()
         return run_plain(self.bilm, x, index, lengths, request, state)
 
     def run_with_gradients(
@@ -133,16 +139,10 @@ class Engine:
         lengths: NDArray[np.int64],
         state: BiLmState | None = None,
     ) -> tuple[Tensor, BiLmState]:
-        """All layers of all tokens as functions of the weights.
+        """All layers, (L, tokens, 2 P), as functions of the weights, and the states; see `run`.
 
-        Args:
-            ids: The distinct words.
-            index: For every token of every sentence in turn, its row of `ids`.
-            lengths: Tokens of each sentence, its two boundaries included.
-            state: Where each sentence starts, as a constant; None for zeros.
-
-        Returns:
-            (L, tokens, 2 P), boundaries included, and the state after each sentence.
+        The tokens are among the distinct words `ids`, boundaries included. No gradient flows into
+        `state`.
         """
         config = self.bilm.config
         everything = Request(torch.eye(config.num_layers), with_state=True, boundaries=True)
@@ -172,9 +172,9 @@ class Engine:
         return NativeLayer(layer, native.Kernel(self.isa)) if self.isa else TorchLayer(layer)
 
     def _make_encoder(self, encoder: TokenEncoder) -> Callable[[TokenIds], Tensor]:
-        if self.isa is not None:
-            return NativeEncoder(encoder, native.Kernel(self.isa))
-        return TorchEncoder(encoder)
+        return (
+            NativeEncoder(encoder, native.Kernel(self.isa)) if self.isa else TorchEncoder(encoder)
+        )
 
     def _encoder_agrees(self, encoder: object, ids: TokenIds, x: Tensor) -> bool:
         """Whether the prepared encoder gives what `nn` gives, by the first words it is given."""
@@ -182,8 +182,8 @@ class Engine:
         if known is not encoder and len(x):
             few = TokenIds(*(None if part is None else part[:CHECKED_WORDS] for part in ids))
             want = self.bilm.encoder(few)
-            agrees = agree(x[:CHECKED_WORDS], want, TOLERANCE[x.dtype])
-            self._conclude("encoder", encoder, agrees)
+            tolerance = TOLERANCE[x.dtype]
+            agrees = self._compare("encoder", encoder, [x[:CHECKED_WORDS]], [want], tolerance)
         return agrees
 
     def _layers_agree(self, like: Tensor) -> bool:
@@ -192,14 +192,12 @@ class Engine:
         if known != self._num_prepared:
             arguments = self._short_input(like)
             request = arguments[3]
-            got, after = run_packed(self.bilm.config.lstm, self._layers(request), *arguments)
+            run = PackedRun(self.bilm.config.lstm, self._layers(request), *arguments)
+            got, after = run.result()
             want, expected = run_plain(self.bilm, *arguments)
             tolerance = INT8_TOLERANCE if self.precision == "int8" else TOLERANCE[like.dtype]
-            agrees = all(
-                agree(a, b, tolerance)
-                for a, b in zip((got, *after), (want, *expected), strict=True)
-            )
-            self._conclude("LSTMs", self._num_prepared, agrees)
+            found, wanted = (got, *after), (want, *expected)
+            agrees = self._compare("LSTMs", self._num_prepared, found, wanted, tolerance)
         return agrees
 
     def _gradients_agree(self, ids: TokenIds) -> bool:
@@ -207,8 +205,8 @@ class Engine:
         if "gradients" not in self._checked:
             few = TokenIds(*(None if part is None else part[:CHECKED_WORDS] for part in ids))
             weights = [p for p in self.bilm.parameters() if p.requires_grad]
-            results = []
-            for is_plain in (True, False):
+            results: dict[bool, list[Tensor]] = {}
+            for is_plain in (False, True):
                 with torch.enable_grad():
                     x = self._encode(few, is_plain)
                     arguments = self._short_input(x.detach())
@@ -219,10 +217,9 @@ class Engine:
                     # A replica of nn.DataParallel has no parameters of its own.
                     grads = torch.autograd.grad(loss, weights, allow_unused=True) if weights else ()
                 found = [layers, *after, *(grad for grad in grads if grad is not None)]
-                results.append([t.detach() for t in found])
+                results[is_plain] = [t.detach() for t in found]
             tolerance = GRADIENT_TOLERANCE[x.dtype]
-            agrees = all(agree(got, want, tolerance) for want, got in zip(*results, strict=True))
-            self._conclude("gradients", True, agrees)
+            self._compare("gradients", True, results[False], results[True], tolerance)
         return self._checked["gradients"][1]
 
     def _encode(self, ids: TokenIds, is_plain: bool) -> Tensor:
@@ -246,7 +243,12 @@ class Engine:
         state = BiLmState.zeros(config.lstm, len(lengths), like=x)
         return x, index, lengths, request, state
 
-    def _conclude(self, part: str, checked: object, agrees: bool) -> None:
+    def _compare(
+        self, part: str, checked: object, got: Sequence[Tensor], want: Sequence[Tensor],
+        tolerance: float,
+    ) -> bool:  # fmt: skip
+        """Whether a part gives what `nn` gives; the answer is kept for what was `checked`."""
+        agrees = all(agree(a, b, tolerance) for a, b in zip(got, want, strict=True))
         if not agrees:
             log.warning(
                 "the %s of engine %s differ from elmokit.nn by more than rounding; computing with "
@@ -255,6 +257,7 @@ class Engine:
                 self.name,
             )
         self._checked[part] = (checked, agrees)
+        return agrees
 
     def forget(self) -> None:
         """Prepare everything anew at the next call."""
@@ -262,17 +265,20 @@ class Engine:
             self._prepared.clear()
             self._fingerprints.clear()
 
-    def mark(self) -> tuple[object, ...]:
-        """Something that changes when any weight does."""
-        return self._mark(self.bilm)
+    def mark(self, module: nn.Module | None = None) -> tuple[object, ...]:
+        """Something that changes when the weights of a part of the biLM, or of all, do.
 
-    def encoder_mark(self) -> tuple[object, ...]:
-        """Something that changes when the token encoder does."""
-        return self._mark(self.bilm.encoder)
+        It also changes when another instruction set computes with them.
+        """
+        module = self.bilm if module is None else module
+        fingerprint = self._fingerprints.get(module)
+        if fingerprint is None:
+            fingerprint = self._fingerprints[module] = Fingerprint(module)
+        return (self.isa, fingerprint())
 
     def _prepare(self, key: object, module: nn.Module, make: Callable[[Any], Any]) -> Any:
         """What `make` made of `module`, made again if its weights have changed since."""
-        mark = self._mark(module)
+        mark = self.mark(module)
         with self._lock:
             known = self._prepared.get(key)
             if known is None or known[0] != mark:
@@ -281,18 +287,64 @@ class Engine:
                 self._num_prepared += isinstance(module, ProjectedLstm)
             return known[1]
 
-    def _mark(self, module: nn.Module) -> tuple[object, ...]:
-        """Something that changes when a module's weights, or who computes with them, do."""
-        fingerprint = self._fingerprints.get(module)
-        if fingerprint is None:
-            fingerprint = self._fingerprints[module] = Fingerprint(module)
-        return (self.isa, fingerprint())
-
     def __getstate__(self) -> dict[str, Any]:
         return {"bilm": self.bilm, "requested": self.requested, "precision": self.precision}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["bilm"], state["requested"], state["precision"])  # type: ignore[misc]
+
+
+class Fingerprint:
+    """Something of a module's parameters that changes when they do.
+
+    torch counts changes (`_version`), but fused optimisers and whatever goes through `p.data` or
+    NumPy escape that count. So the values are compared as well: small tensors whole, large ones at
+    a few hundred elements that are spread over all rows and columns. An optimiser may move only
+    some rows of an embedding, those of the words of its batch, so an embedding that is being
+    trained is read whole. What can still escape is a change of single elements by hand.
+
+    Views of the elements to compare are kept from call to call: making one takes twenty times as
+    long as reading it. Each keeps its tensor alive, so an address never means another tensor.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self._views: dict[tuple[object, ...], Bits] = {}
+
+    def __call__(self) -> tuple[object, ...]:
+        marks: list[object] = []
+        known, views = self._views, dict[tuple[object, ...], Bits]()
+        for module in self.module.modules():
+            is_table = isinstance(module, nn.Embedding)
+            for p in module._parameters.values():  # faster than parameters()
+                if p is None:
+                    continue
+                is_partial = is_table and p.requires_grad  # how a step may change it
+                key = (p.data_ptr(), p.stride(), p.dtype, is_partial)
+                view = known.get(key)
+                if view is None:
+                    view = _sample(p, is_partial)
+                if p.is_cpu:
+                    views[key] = view
+                marks += (key, 0 if p.is_inference() else p._version, _read(view))
+        self._views = views
+        return tuple(marks)
+
+
+def _sample(p: Tensor, is_whole: bool) -> Bits:
+    """The bits of some elements, or of all; on the CPU a view of them."""
+    bits = p.detach().view(_BITS[p.element_size()])
+    # As it lies in memory: a view of a transposed matrix, too, is one row without holes.
+    bits = bits.permute(sorted(range(bits.ndim), key=bits.stride().__getitem__, reverse=True))
+    if bits.is_contiguous() and bits.numel() > WHOLE and not is_whole:
+        # An odd step meets every column of a matrix whose width is a power of two.
+        bits = bits.view(-1)[:: bits.numel() // SAMPLED | 1]
+    return bits.cpu().numpy()
+
+
+def _read(view: Bits) -> object:
+    """The elements themselves, or a checksum of many."""
+    return view.tobytes() if view.size <= WHOLE else zlib.crc32(np.ascontiguousarray(view).data)
 
 
 def _check_name(name: str) -> str:

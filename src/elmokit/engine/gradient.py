@@ -5,11 +5,12 @@ the training loop compare the whole with `nn` before they rely on it.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from ..nn import BiLm, BiLmState, CharCnn, LstmState, ProjectedLstm, TokenEncoder, TokenIds
@@ -31,7 +32,7 @@ def run(
     """All layers, (L, tokens, 2 P), and the state after each sentence; arguments as `run_plain`'s.
 
     The request must be for all layers of both directions, boundaries included; `isa` is that of
-    `native.training_set`.
+    `native.training_set`, here and below.
     """
     orders = [PackedOrder.of(lengths, backward=direction == 1) for direction in range(2)]
     sources = [torch.from_numpy(order.source).to(x.device) for order in orders]
@@ -41,19 +42,13 @@ def run(
     streams = [embedding(rows[source], x) for source in sources]
     starts = BiLmState(*(part[:, :, sentences] for part in state))
     outputs, after = run_layers(bilm, streams, orders[0].counts.tolist(), starts, isa=isa)
-    inverses = [
-        torch.empty_like(source).scatter_(0, source, _numbers(source)) for source in sources
-    ]
+    inverses = [source.argsort() for source in sources]
     layers = [torch.cat([tokens, tokens], dim=-1)]
     for halves in outputs:
         parts = [half[inverse] for half, inverse in zip(halves, inverses, strict=True)]
         layers.append(torch.cat(parts, dim=-1))
-    back = torch.empty_like(sentences).scatter_(0, sentences, _numbers(sentences))
+    back = sentences.argsort()
     return torch.stack(layers), BiLmState(*(part[:, :, back] for part in after))
-
-
-def _numbers(like: Tensor) -> Tensor:
-    return torch.arange(len(like), device=like.device)
 
 
 def _keep(x: Tensor) -> Tensor:
@@ -76,7 +71,6 @@ def run_layers(
         counts: Sentences active at each step.
         state: Where the sentences start, in packed order; no gradient flows into it.
         drop: Dropout of the layers' outputs.
-        isa: As in `native.training_set`.
     """
     stacks, outputs, ends = (bilm.forward_lm, bilm.backward_lm), [], []
     current = list(streams)
@@ -89,11 +83,7 @@ def run_layers(
         current = [drop(y) for y in results]
         outputs.append(current)
         ends.append(after)
-    h, c = (
-        torch.stack([torch.stack([layer[d][part] for layer in ends]) for d in range(2)])
-        for part in range(2)
-    )
-    return outputs, BiLmState(h, c)
+    return outputs, BiLmState.of(zip(*ends, strict=True))
 
 
 def recur(
@@ -110,7 +100,6 @@ def recur(
         inputs: What each reads, packed (N, P), in its own order of time.
         counts: Sentences active at each step.
         states: Where each starts; no gradient flows into them.
-        isa: As in `native.training_set`.
     """
     if (found := training_set(inputs[0], isa)) is not None:
         cells = [native_lstm.lstm_cell(layer) for layer in layers]
@@ -120,21 +109,22 @@ def recur(
 
 def encode(encoder: TokenEncoder, ids: TokenIds, isa: str | None = None) -> Tensor:
     """x_k of each word: `TokenEncoder.forward` with its filters by tables."""
-    parts = []
-    if encoder.words is not None:
-        parts.append(encoder.words(ids.words))
-    if (cnn := encoder.char_cnn) is not None:
-        assert ids.characters is not None
-        x = cnn.activation(_pooled_filters(cnn, ids.characters, isa))
-        for weight, bias in torch_encoder.joined_highways(cnn):
-            y, gate = linear(x, weight, bias, isa).chunk(2, dim=1)
-            gate = torch.sigmoid(gate)
-            x = gate * torch.relu(y) + (1 - gate) * x
-        parts.append(x)
-    x = torch.cat(parts, dim=-1)
-    if encoder.projection is None:
-        return x
-    return linear(x, encoder.projection.weight, encoder.projection.bias, isa)
+    return torch_encoder.encode_by(
+        encoder, ids, partial(_char_cnn, isa=isa), partial(_project, isa=isa)
+    )
+
+
+def _char_cnn(cnn: CharCnn, characters: Tensor, isa: str | None) -> Tensor:
+    x = cnn.activation(_pooled_filters(cnn, characters, isa))
+    for weight, bias in torch_encoder.joined_highways(cnn):
+        y, gate = linear(x, weight, bias, isa).chunk(2, dim=1)
+        gate = torch.sigmoid(gate)
+        x = gate * torch.relu(y) + (1 - gate) * x
+    return x
+
+
+def _project(projection: nn.Linear, x: Tensor, isa: str | None) -> Tensor:
+    return linear(x, projection.weight, projection.bias, isa)
 
 
 def _pooled_filters(cnn: CharCnn, characters: Tensor, isa: str | None) -> Tensor:

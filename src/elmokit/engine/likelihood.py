@@ -122,9 +122,14 @@ class Likelihood:
         splits = np.cumsum(batch.lengths - 1)[:-1]
         scores = [
             SentenceScore(
-                float(ahead.sum()), float(back.sum()), len(ahead), int(of.sum()), ahead, back
+                float(ahead.sum()),
+                float(back.sum()),
+                len(ahead),
+                int(is_unknown.sum()),
+                ahead,
+                back,
             )
-            for ahead, back, of in zip(
+            for ahead, back, is_unknown in zip(
                 np.split(forward, splits),
                 np.split(backward, splits),
                 np.split(unknown, ends[:-1]),
@@ -137,12 +142,8 @@ class Likelihood:
         """The sums over a text that is read as bilm-tf's trainer reads it.
 
         The text goes one step at a time through `num_lanes` lanes, whose LSTM states start from
-        zero and then go on from sentence to sentence; the incomplete tail is dropped.
-
-        Args:
-            sentences: The tokens of each sentence.
-            num_lanes: Sentences that are read side by side.
-            max_tokens: Tokens that run together, which changes nothing but time and memory.
+        zero and then go on from sentence to sentence; the incomplete tail is dropped. `max_tokens`
+        run together, which changes nothing but time and memory.
         """
         begin, end = self.embedder.indexer.bos, self.embedder.indexer.eos
         ahead, back = tee(np.array([begin, *s, end], dtype=object) for s in sentences)
@@ -153,10 +154,8 @@ class Likelihood:
         state = None
         while windows := list(islice(lanes, max(1, max_tokens // num_lanes))):
             joined = [
-                Window(
-                    *(np.concatenate(parts, axis=1) for parts in zip(*of_direction, strict=True))
-                )
-                for of_direction in zip(*windows, strict=True)
+                Window(*(np.concatenate(parts, axis=1) for parts in zip(*direction, strict=True)))
+                for direction in zip(*windows, strict=True)
             ]
             part, state = self._window(joined[0], joined[1], state)
             tally.add(part)
@@ -167,10 +166,7 @@ class Likelihood:
     ) -> tuple[Tensor, Tensor]:
         """log p(w | left) and log p(w | right) of every word w at a position, each (V,)."""
         hidden = [*tokens[:index], self.embedder.indexer.eos, *tokens[index + 1 :]]
-        batch = self.embedder.batch([hidden])
-        x = self.embedder.token_vectors(batch.words)
-        request = Request(self.top, boundaries=True)
-        vectors, _ = self.embedder.engine.run(x, batch.index, batch.lengths, request, state)
+        (vectors,), _ = self.embedder.run([hidden], Request(self.top, boundaries=True), state)
         # With the begin of the sentence, the word is at index + 1.
         left, right = vectors[0, index, : self.width], vectors[0, index + 2, self.width :]
         log_p = self.softmax(torch.stack([left, right])).cpu().double()
@@ -204,10 +200,8 @@ class Likelihood:
 
     def _rows(self, words: Sequence[str]) -> NDArray[np.int64]:
         """The softmax rows of words; the boundaries of the model may have names of their own."""
-        rows = [
-            self._boundaries[word] if word in self._boundaries else self.vocab.id(word)
-            for word in words
-        ]
+        known = self._boundaries
+        rows = [known[word] if word in known else self.vocab.id(word) for word in words]
         return np.array(rows, dtype=np.int64)
 
     def _log_p(

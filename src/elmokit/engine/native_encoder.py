@@ -1,6 +1,6 @@
 """The token encoder by the native kernel, and its filters with gradients.
 
-Words are shared among threads, then columns of weights. The way back adds each gradient to the
+Words are shared among threads, then columns of weights. The backward pass adds each gradient to the
 table rows that made the maximum, filters shared among threads, so that no two threads add to the
 same number. The results are the same from run to run for a given number of threads.
 """
@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from ..nn import CharCnn, TokenEncoder, TokenIds
-from .native import Kernel, declare, pointer
+from .native import Kernel, declare, equal_parts, num_threads, pointer, side_by_side
 from .native_product import NativeLinear
-from .threads import equal_parts, num_threads, side_by_side
-from .torch_encoder import FilterBank, filter_banks, joined_highways, spelled_lengths
+from .torch_encoder import FilterBank, encode_by, filter_banks, joined_highways, spelled_lengths
 
 MIN_WORDS_PER_THREAD, WORDS_TOGETHER = 8, 64
 """Fewer words than the first are not worth a thread; more than the second gain nothing."""
@@ -49,44 +48,26 @@ class NativeEncoder:
     """A `TokenEncoder` packed for the kernel; the same values."""
 
     def __init__(self, encoder: TokenEncoder, kernel: Kernel) -> None:
-        self.words = encoder.words
-        self.cnn = None if encoder.char_cnn is None else _NativeCharCnn(encoder.char_cnn, kernel)
-        self.projection = None
+        self.encoder, self.kernel, cnn = encoder, kernel, encoder.char_cnn
+        self.banks = [] if cnn is None else [bank.detach() for bank in filter_banks(cnn)]
+        highways = [] if cnn is None else joined_highways(cnn)
+        self.highways = [NativeLinear(kernel, *pair) for pair in highways]
+        self.projection: NativeLinear | None = None
         if encoder.projection is not None:
-            weight, bias = encoder.projection.weight.detach(), encoder.projection.bias.detach()
+            weight, bias = encoder.projection.weight, encoder.projection.bias
             self.projection = NativeLinear(kernel, weight, bias)
-            self.output_dim = len(weight)
 
     def __call__(self, ids: TokenIds) -> Tensor:
         """x_k of each word, (N, P)."""
-        parts = []
-        if self.words is not None:
-            parts.append(self.words(ids.words))
-        if self.cnn is not None:
-            assert ids.characters is not None
-            parts.append(self.cnn(ids.characters))
-        x = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
-        if self.projection is None:
-            return x
-        return _products(self.projection, x)[:, : self.output_dim]
+        return encode_by(self.encoder, ids, self._char_cnn, self._project)
 
+    def _project(self, linear: nn.Linear, x: Tensor) -> Tensor:
+        assert self.projection is not None
+        return _products(self.projection, x)[:, : linear.out_features]
 
-class _NativeCharCnn:
-    """A `CharCnn` packed for the kernel."""
-
-    def __init__(self, cnn: CharCnn, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.num_characters = cnn.embedding.num_embeddings
-        self.is_tanh = cnn.activation is torch.tanh
-        self.banks = [bank.detach() for bank in filter_banks(cnn)]
-        self.highways = [
-            NativeLinear(kernel, weight.detach(), bias.detach())
-            for weight, bias in joined_highways(cnn)
-        ]
-
-    def __call__(self, characters: Tensor) -> Tensor:
+    def _char_cnn(self, cnn: CharCnn, characters: Tensor) -> Tensor:
         """The character CNN of some words, (N, F): filters by words, products by columns."""
-        ids = _checked(characters, self.num_characters)
+        ids = _checked(characters, cnn.embedding.num_embeddings)
         # `spelled_lengths` in NumPy, for the reason that `take` in packed.py gives.
         positions = np.arange(1, ids.shape[1] + 1)
         lengths = ((ids != ids[:, -1:]) * positions).max(axis=1, initial=0)
@@ -98,7 +79,8 @@ class _NativeCharCnn:
         spread = min(num_threads(), len(x) // MIN_WORDS_PER_THREAD)
         number = max(1, spread, -(-len(x) // WORDS_TOGETHER))
         cuts = pairwise([len(x) * i // number for i in range(number + 1)])
-        side_by_side([partial(self._spell, filters, a, b) for a, b in cuts])
+        is_tanh = cnn.activation is torch.tanh
+        side_by_side([partial(self._activated, filters, is_tanh, a, b) for a, b in cuts])
         for highway in self.highways:
             products = _products(highway, x)
             if products.shape[1] > 2 * x.shape[1]:  # padded, for sizes of tests only
@@ -108,21 +90,22 @@ class _NativeCharCnn:
             )
         return x
 
-    def _spell(self, filters: "_Filters", first: int, end: int) -> None:
-        filters.spell(first, end)
+    def _activated(self, filters: "_Filters", is_tanh: bool, first: int, end: int) -> None:
+        """Fill the activated maxima of some words."""
+        filters.fill(first, end)
         x = filters.pooled[first:end]
-        self.kernel.lib.elmokit_activate(self.kernel.isa, x.numel(), self.is_tanh, x.data_ptr())
+        self.kernel.lib.elmokit_activate(self.kernel.isa, x.numel(), is_tanh, x.data_ptr())
 
 
 class _Filters:
     """The filters over some words: the maximum of each, (N, F), and perhaps where it is.
 
     Args:
-        kernel: The kernel.
+        kernel: Computes.
         banks: The filters, their tables in one piece.
         words: Rows of the tables that spell the words, int32 (N, C).
         lengths: Characters of each word, int64.
-        with_positions: Whether the way back is wanted.
+        with_positions: Whether gradients are wanted.
     """
 
     def __init__(
@@ -150,7 +133,7 @@ class _Filters:
             self.columns.append(column)
             column += number
 
-    def spell(self, first: int, end: int) -> None:
+    def fill(self, first: int, end: int) -> None:
         """Fill the maxima of some words, in the calling thread.
 
         As little Python as can be: threads take turns in it.
@@ -187,18 +170,13 @@ class _Filters:
 def _products(linear: NativeLinear, x: Tensor) -> Tensor:
     """`linear` of all rows; each thread reads the weights of some columns only."""
     out = x.new_empty(len(x), linear.output_dim)
-    side_by_side([partial(linear.fill, x, out, *part) for part in linear.parts(num_threads())])
+    parts = equal_parts(linear.output_dim, num_threads(), linear.kernel.panel)
+    side_by_side([partial(linear.fill, x, out, *part) for part in parts])
     return out
 
 
 def pooled_filters(cnn: CharCnn, characters: Tensor, isa: str | None = None) -> Tensor:
-    """The maximum of each filter over each word, (N, F), before the activation; with gradients.
-
-    Args:
-        cnn: The character CNN.
-        characters: Character ids of the words, (N, C).
-        isa: The instruction set; None for that of `ELMOKIT_ISA` or the best.
-    """
+    """The maximum of each filter over each word, (N, F), before the activation; with gradients."""
     used, words = _renumber(characters, cnn.embedding.num_embeddings)
     rows = embedding(used, cnn.embedding.weight, cnn.embedding.padding_idx)
     banks = list(filter_banks(cnn, rows))
@@ -219,7 +197,7 @@ class _Pool(torch.autograd.Function):
         banks = list(map(FilterBank, tables, tensors[number:]))
         filters = _Filters(kernel, banks, words, lengths, with_positions=True)
         parts = equal_parts(len(words), num_threads())
-        side_by_side([partial(filters.spell, *part) for part in parts])
+        side_by_side([partial(filters.fill, *part) for part in parts])
         pooled = filters.pooled
         # A context that holds its output, or a view of it, is never freed.
         filters.pooled = pooled.new_empty(0)

@@ -17,10 +17,18 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..nn import LstmState, ProjectedLstm
-from .native import Kernel, block_gates, declare, pack, pointer
+from .native import (
+    Kernel,
+    block_gates,
+    declare,
+    equal_parts,
+    num_threads,
+    pack,
+    pointer,
+    side_by_side,
+)  # fmt: skip
 from .native_product import LinearStruct, NativeLinear, Product, multiply
-from .threads import equal_parts, num_threads, side_by_side
-from .torch_lstm import last_outputs
+from .torch_lstm import last_outputs, last_rows, rows_before
 
 NUM_PARAMETERS = 4
 """Tensors at the beginning of a `Cell`, the ones that learn."""
@@ -158,15 +166,7 @@ class Cell(NamedTuple):
 
 
 class TrainingRun:
-    """One layer over packed rows: the weights packed, and all that the backward pass needs.
-
-    Args:
-        cell: The layer.
-        x: Its input, (N, X).
-        counts: Sentences active at each step, int64.
-        state: Where the sentences start.
-        kernel: The kernel.
-    """
+    """One layer over packed rows (N, X): its packed weights, and what the backward pass needs."""
 
     def __init__(
         self, cell: Cell, x: Tensor, counts: Tensor, state: LstmState, kernel: Kernel
@@ -229,7 +229,7 @@ class TrainingRun:
 
     def last_cells(self) -> Tensor:
         """The cells after each sentence's last step, (B, D)."""
-        last = _last_rows(self.counts, self.num_sentences)
+        last = last_rows(self.counts, self.num_sentences)
         c, limit = self.c[last, : self.cell.dim], self.cell.cell_clip
         if limit is not None:  # a sentence without a step keeps the cell it started from
             c = torch.where((last >= self.num_sentences)[:, None], c.clamp(-limit, limit), c)
@@ -240,7 +240,7 @@ class TrainingRun:
         is_even = not len(self.counts) or bool(self.counts[-1] == self.num_sentences)
         if is_even:  # all sentences of one length
             return self.h[: len(self.x)]
-        return self.h[_rows_before(self.counts, self.num_sentences)]
+        return self.h[rows_before(self.counts, self.num_sentences)]
 
 
 class TrainingGradients:
@@ -284,8 +284,8 @@ class TrainingGradients:
             self._projection = gates.new_empty(len(grad_h), run.m.shape[1])
             found.append(Product(grad_h, run.m, self._projection))
         if needs_x:
-            self._x = torch.empty_like(run.x)
-            found.append(Product(run.gates, run.input_weight, self._x))
+            self.inputs = torch.empty_like(run.x)  # dL/dx
+            found.append(Product(run.gates, run.input_weight, self.inputs))
         return found
 
     def weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
@@ -298,10 +298,6 @@ class TrainingGradients:
             self._unblock(self.grad_bias.sum(dim=0)[:, None])[:, 0],
             self._projection[:output_dim, :dim] if is_projected else None,
         )
-
-    def inputs(self) -> Tensor:
-        """dL/dx, (N, X)."""
-        return self._x
 
     def _unblock(self, blocked: Tensor) -> Tensor:
         """What `block_gates` made of rows i, f, g, o, undone."""
@@ -332,16 +328,9 @@ def recur(
     states: Sequence[LstmState],
     isa: str | None = None,
 ) -> tuple[list[Tensor], list[LstmState]]:
-    """One layer of each direction: packed outputs (N, P), and each sentence's state at its end.
+    """One layer of each direction, as `gradient.recur`.
 
     The outputs must not be changed in place, and their gradients can be asked for once.
-
-    Args:
-        cells: The layer of each direction.
-        inputs: What each reads, packed (N, X), in its own order of time.
-        counts: Sentences active at each step.
-        states: Where each starts; no gradient flows into them.
-        isa: The instruction set; None for that of `ELMOKIT_ISA` or the best.
     """
     kernel, steps = Kernel(isa), torch.tensor(counts, dtype=torch.int64)
     runs: list[TrainingRun] = [None] * len(cells)  # type: ignore[list-item]
@@ -388,33 +377,13 @@ class _Recurrence(torch.autograd.Function):
         side_by_side([call for one in passes for call in one.calls])
         needs_x = ctx.needs_input_grad[1 :: 1 + NUM_PARAMETERS]
         products = [one.products(needs) for one, needs in zip(passes, needs_x, strict=True)]
-        multiply(runs[0].kernel, [p for same in zip_longest(*products) for p in same if p])
+        multiply(runs[0].kernel, [p for kind in zip_longest(*products) for p in kind if p])
         result: list[Tensor | None] = [None]
         for one, needs in zip(passes, needs_x):
-            result += [one.inputs() if needs else None, *one.weights()]
+            result += [one.inputs if needs else None, *one.weights()]
         return tuple(result)
 
 
 def _sentence_parts(runs: Sequence[TrainingRun]) -> list[tuple[int, int]]:
     """The sentences that each thread takes where there are more threads than directions."""
     return equal_parts(runs[0].num_sentences, max(1, num_threads() // len(runs)))
-
-
-def _last_rows(counts: Tensor, num_sentences: int) -> Tensor:
-    """The row of each sentence's last state, in buffers that begin with the first states."""
-    sentences = torch.arange(num_sentences)
-    num_steps = (counts[:, None] > sentences).sum(dim=0)
-    starts = torch.cat([torch.zeros(1, dtype=torch.int64), num_sentences + _starts(counts)])
-    return starts[num_steps] + sentences
-
-
-def _rows_before(counts: Tensor, num_sentences: int) -> Tensor:
-    """For each packed row the row of the state before it, in buffers that begin as above."""
-    starts = torch.cat([torch.zeros(1, dtype=torch.int64), num_sentences + _starts(counts)[:-1]])
-    shifts = torch.repeat_interleave(starts - _starts(counts), counts)
-    return torch.arange(int(counts.sum())) + shifts
-
-
-def _starts(counts: Tensor) -> Tensor:
-    """The first row of each step."""
-    return counts.cumsum(0) - counts

@@ -9,15 +9,25 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from ctypes import POINTER, c_int64, c_void_p
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .native import ISAS, Kernel, chosen, declare, pack, pointer, training_set
-from .threads import equal_parts, kept_from_torch, num_threads, side_by_side
+from .native import (
+    ISAS,
+    Kernel,
+    chosen,
+    declare,
+    equal_parts,
+    kept_from_torch,
+    num_threads,
+    pack,
+    pointer,
+    side_by_side,
+    training_set,
+)  # fmt: skip
 
 PORTABLE = 0
 """The instruction set without AVX: torch's BLAS is faster there."""
@@ -123,6 +133,7 @@ class NativeLinear:
 
     def __init__(self, kernel: Kernel, weight: Tensor, bias: Tensor) -> None:
         self.kernel = kernel
+        weight, bias = weight.detach(), bias.detach()
         self.output_dim = kernel.round_up(len(weight), kernel.panel)
         self.weight = pack(F.pad(weight, (0, 0, 0, self.output_dim - len(weight))), kernel.panel)
         self.bias = F.pad(bias, (0, self.output_dim - len(weight)))
@@ -141,12 +152,6 @@ class NativeLinear:
             kernel.isa, self.struct, x.data_ptr(), len(x), first, end, out.data_ptr()
         )
         return out
-
-    def parts(self, number: int) -> list[tuple[int, int]]:
-        """About equal ranges of columns, whole panels, at most `number`."""
-        panels = self.output_dim // self.kernel.panel
-        cuts = [self.kernel.panel * (panels * i // number) for i in range(number + 1)]
-        return [(a, b) for a, b in pairwise(cuts) if b > a]
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, isa: str | None = None) -> Tensor:

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from .native import Kernel, declare
-from .threads import equal_parts, num_threads, side_by_side
+from .native import Kernel, declare, equal_parts, num_threads, side_by_side
 
 
 class _Job(ctypes.Structure):
@@ -49,16 +48,7 @@ def sampled_softmax_losses(
     sampled: Sampled,
     isa: str | None = None,
 ) -> Tensor:
-    """The loss of each direction, (2,).
-
-    Args:
-        hs: Outputs of each direction, (N, P).
-        targets: (2, N).
-        weight: Rows of the softmax.
-        bias: Biases of the softmax.
-        sampled: The samples.
-        isa: The instruction set; None for that of `ELMOKIT_ISA` or the best.
-    """
+    """The loss of each direction, (2,), from its outputs (N, P) and its part of targets (2, N)."""
     losses: Tensor = _Losses.apply(  # type: ignore[no-untyped-call]
         Kernel(isa), targets, sampled, weight, bias, *hs
     )

@@ -13,7 +13,6 @@ chunks of time whose LSTM states continue from one to the next: a long document 
 memory than a short one beyond its own result.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -26,8 +25,8 @@ from torch.nn.functional import pad
 
 from ..config import LstmConfig
 from ..nn import BiLmState
+from .native import num_threads, side_by_side
 from .native_lstm import NativeLayer
-from .threads import num_threads, side_by_side
 from .torch_lstm import TorchLayer
 
 CHUNK_BYTES = 128 * 2**20
@@ -106,31 +105,8 @@ class PackedOrder:
         return spans
 
 
-def run_packed(
-    config: LstmConfig,
-    layers: list[list[NativeLayer | TorchLayer]],
-    x: Tensor,
-    index: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    request: Request,
-    state: BiLmState,
-) -> tuple[Tensor, BiLmState]:
-    """The requested vectors, (S, tokens, P · directions), and the state after each sentence.
-
-    Args:
-        config: The sizes of the layers.
-        layers: The prepared layers of each wanted direction, as many as the request needs.
-        x: Token vectors of the distinct words, (N, P).
-        index: For every token of every sentence in turn, its row of `x`.
-        lengths: Tokens of each sentence, its two boundaries included.
-        request: What to compute.
-        state: Where each sentence starts.
-    """
-    return _PackedRun(config, layers, x, index, lengths, request, state).result()
-
-
-class _PackedRun:
-    """The work of `run_packed`, whose arguments it takes."""
+class PackedRun:
+    """One batch: prepared layers of each wanted direction, and the arguments of `Engine.run`."""
 
     def __init__(
         self,
@@ -157,86 +133,68 @@ class _PackedRun:
         width = x.shape[1] * len(request.directions)
         self.out = x.new_zeros(len(request.weights), int(wanted.sum()), width)
         self.ranges = self._sentence_ranges(lengths)
+        self.states = [self._packed_states(half) for half in range(len(self.orders))]
+        self.tables = self._tables()
 
     def result(self) -> tuple[Tensor, BiLmState]:
         """The vectors (S, tokens, P · directions) and the state after each sentence."""
-        states = [self._packed_states(half) for half in range(len(self.orders))]
-        tables = self._tables()
         max_rows = CHUNK_BYTES // (16 * self.config.dim)
         for chunk in self.orders[0].chunks(max_rows):
-            self._run_chunk(*chunk, states, tables)
+            self._run_chunk(*chunk)
         for half, direction in enumerate(self.request.directions):
-            for j, (h, c) in enumerate(states[half]):
+            for j, (h, c) in enumerate(self.states[half]):
                 self.state.h[direction, j, self.order] = h[:, : self.config.projection_dim]
                 self.state.c[direction, j, self.order] = c[:, : self.config.dim]
         return self.out, self.state
 
-    def _run_chunk(
-        self,
-        step: int,
-        end_step: int,
-        row: int,
-        end_row: int,
-        states: list[list[tuple[Tensor, Tensor]]],
-        tables: list[Tensor | None],
-    ) -> None:
+    def _run_chunk(self, step: int, end_step: int, row: int, end_row: int) -> None:
         """All layers of some steps, both directions."""
         counts = torch.from_numpy(self.orders[0].counts[step:end_step])
-        halves = range(len(self.orders))
         sources = [order.source[row:end_row] for order in self.orders]
         words = [self.index[source] for source in sources]
         indices = [torch.from_numpy(w).to(self.x.device) for w in words]
         inputs = [
-            take_rows(self.x, words[half])
-            if tables[half] is None or any(weights[0] for weights in self.weights)
+            take_rows(self.x, rows)
+            if table is None or any(weights[0] for weights in self.weights)
             else self.x[:0]
-            for half in halves
+            for rows, table in zip(words, self.tables, strict=True)
         ]
         outputs = [inputs]
         for j in range(self.request.num_lstm_layers):
-            known = tables if j == 0 else [None] * len(tables)
-            results = self._recur(j, inputs, known, indices, counts, states)
-            outputs.append(inputs := results)
+            inputs = self._recur(j, inputs, indices, counts)
+            outputs.append(inputs)
         # Last of all: torch's threads would be in the way of the kernel's.
         for layer, halves_of_layer in enumerate(outputs):
             for half, values in enumerate(halves_of_layer):
                 self._collect(half, sources[half], values, layer)
 
     def _recur(
-        self,
-        j: int,
-        inputs: list[Tensor],
-        tables: Sequence[Tensor | None],
-        indices: list[Tensor],
-        counts: Tensor,
-        states: list[list[tuple[Tensor, Tensor]]],
+        self, j: int, inputs: list[Tensor], indices: list[Tensor], counts: Tensor
     ) -> list[Tensor]:
         """The outputs of layer j in each direction; the states move on."""
+        tables = self.tables if j == 0 else [None] * len(inputs)
         results, calls = [], []
         adds_input = j > 0 and self.config.skip_connections
         for half, (x, table, index) in enumerate(zip(inputs, tables, indices, strict=True)):
-            layer, (h, c) = self.layers[half][j], states[half][j]
+            layer, (h, c) = self.layers[half][j], self.states[half][j]
             if isinstance(layer, NativeLayer):
                 packed = None if table is not None else _padded(x, layer.output_dim)
                 out = x.new_empty(len(index), layer.output_dim)
                 results.append(out[:, : self.config.projection_dim])
-                for some in self.ranges:
-                    calls.append(
-                        partial(
-                            layer.recur, packed, table, index, counts, h, c, out, some, adds_input
-                        )
-                    )
+                calls += [
+                    partial(layer.recur, packed, table, index, counts, h, c, out, some, adds_input)
+                    for some in self.ranges
+                ]
             elif table is not None:
                 results.append(layer.recur(table, index, counts.tolist(), h, c))
             else:
                 out = layer.recur(layer.gates(x), None, counts.tolist(), h, c)
                 results.append(out + x if adds_input else out)
-        if calls:
-            side_by_side(calls)
+        side_by_side(calls)
         return results
 
     def _collect(self, half: int, source: NDArray[np.int64], values: Tensor, layer: int) -> None:
-        """Add the layer's share of these packed rows to the result."""
+        """Add a layer's weighted values of these packed rows to the result."""
         weights = [weights[layer] for weights in self.weights]
         if not any(weights):
             return
@@ -275,8 +233,7 @@ class _PackedRun:
             else:
                 table = layer.gates(self.x)
             tables.append(table)
-        if calls:
-            side_by_side(calls)
+        side_by_side(calls)
         return tables
 
     def _sentence_ranges(self, lengths: NDArray[np.int64]) -> list[tuple[int, int]]:

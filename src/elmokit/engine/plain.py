@@ -36,16 +36,7 @@ def run_plain(
     request: Request,
     state: BiLmState | None,
 ) -> tuple[Tensor, BiLmState]:
-    """The requested vectors, (S, tokens, P · directions), and the state after each sentence.
-
-    Args:
-        bilm: The model.
-        x: Token vectors of the distinct words, (N, P).
-        index: For every token of every sentence in turn, its row of `x`.
-        lengths: Tokens of each sentence, its two boundaries included.
-        request: What to compute.
-        state: Where each sentence starts; None for zeros.
-    """
+    """The requested vectors and the state after each sentence; arguments as `Engine.run`'s."""
     sizes = torch.from_numpy(lengths).to(x.device)
     is_token = torch.arange(int(lengths.max()), device=x.device) < sizes[:, None]
     padded = x.new_zeros(*is_token.shape, x.shape[1])

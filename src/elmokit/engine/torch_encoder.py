@@ -6,7 +6,7 @@ additions, and the gradient of a maximum reaches one window only. Windows that l
 padding are all alike, so one of them is enough.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,26 +23,38 @@ class TorchEncoder:
     """A `TokenEncoder` prepared for speed; the same values."""
 
     def __init__(self, encoder: TokenEncoder) -> None:
-        self.words, self.projection, cnn = encoder.words, encoder.projection, encoder.char_cnn
-        self.cnn = cnn
+        self.encoder, cnn = encoder, encoder.char_cnn
         self.banks = [] if cnn is None else [bank.detach() for bank in filter_banks(cnn)]
         highways = [] if cnn is None else joined_highways(cnn)
         self.highways = [(weight.detach().t(), bias.detach()) for weight, bias in highways]
 
     def __call__(self, ids: TokenIds) -> Tensor:
         """x_k of each word, (N, P)."""
-        parts = []
-        if self.words is not None:
-            parts.append(self.words(ids.words))
-        if self.cnn is not None:
-            assert ids.characters is not None
-            x = self.cnn.activation(pooled_filters(self.banks, ids.characters))
-            for weight, bias in self.highways:
-                transform, gate = torch.addmm(bias, x, weight).chunk(2, dim=1)
-                x = torch.lerp(x, transform.relu_(), gate.sigmoid_())
-            parts.append(x)
-        x = torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
-        return x if self.projection is None else self.projection(x)
+        return encode_by(self.encoder, ids, self._char_cnn, lambda linear, x: linear(x))
+
+    def _char_cnn(self, cnn: CharCnn, characters: Tensor) -> Tensor:
+        x = cnn.activation(pooled_filters(self.banks, characters))
+        for weight, bias in self.highways:
+            transform, gate = torch.addmm(bias, x, weight).chunk(2, dim=1)
+            x = torch.lerp(x, transform.relu_(), gate.sigmoid_())
+        return x
+
+
+def encode_by(
+    encoder: TokenEncoder,
+    ids: TokenIds,
+    char_cnn: Callable[[CharCnn, Tensor], Tensor],
+    projection: Callable[[nn.Linear, Tensor], Tensor],
+) -> Tensor:
+    """`TokenEncoder.forward` with functions that compute its character CNN and its projection."""
+    parts = []
+    if encoder.words is not None:
+        parts.append(encoder.words(ids.words))
+    if encoder.char_cnn is not None:
+        assert ids.characters is not None
+        parts.append(char_cnn(encoder.char_cnn, ids.characters))
+    x = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+    return x if encoder.projection is None else projection(encoder.projection, x)
 
 
 class FilterBank(NamedTuple):
@@ -69,11 +81,8 @@ def joined_highways(cnn: CharCnn) -> Iterator[tuple[Tensor, Tensor]]:
     """The weight and the bias of each `Highway`, both its products in one."""
     for highway in cnn.highways:
         assert isinstance(highway, Highway)
-        transform, carry = highway.transform, highway.carry
-        yield (
-            torch.cat([transform.weight, carry.weight]),
-            torch.cat([transform.bias, carry.bias]),
-        )
+        both = highway.transform, highway.carry
+        yield torch.cat([part.weight for part in both]), torch.cat([part.bias for part in both])
 
 
 def spelled_lengths(characters: Tensor) -> Tensor:

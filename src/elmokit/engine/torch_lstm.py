@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +17,7 @@ from ..nn import LstmState, ProjectedLstm
 
 
 class Kept(NamedTuple):
-    """What the way back needs of every row, beside the activated gates."""
+    """What the backward pass needs of every row, beside the activated gates."""
 
     cells: Tensor
     hidden: Tensor
@@ -65,7 +64,7 @@ class TorchLayer:
             counts: Sentences active at each step.
             h: Outputs before the first step, (B, P).
             c: Cells before the first step, (B, H).
-            kept: Filled for the way back.
+            kept: Filled for the backward pass.
         """
         num_rows = sum(counts)
         out = h.new_empty(num_rows, h.shape[1])
@@ -115,14 +114,7 @@ def recur(
     counts: Sequence[int],
     states: Sequence[LstmState],
 ) -> tuple[list[Tensor], list[LstmState]]:
-    """One layer of each direction with gradients: packed outputs, and the states at the end.
-
-    Args:
-        layers: The layer of each direction.
-        inputs: What each reads, packed (N, P), in its own order of time.
-        counts: Sentences active at each step.
-        states: Where each starts; no gradient flows into them.
-    """
+    """One layer of each direction with gradients, as `gradient.recur`."""
     outputs, ends = [], []
     for layer, x, state in zip(layers, inputs, states, strict=True):
         dtype = layer.bias.dtype  # under autocast, the input may be in bfloat16
@@ -138,16 +130,30 @@ def recur(
 
 def last_outputs(out: Tensor, counts: Sequence[int], start: Tensor) -> Tensor:
     """The last of each sentence's packed outputs; where it has none, what it starts from."""
-    sentences = torch.arange(len(start))
-    steps = torch.tensor(counts, dtype=torch.int64)
-    num_steps = (steps[:, None] > sentences).sum(dim=0)
-    first_rows = torch.cat([torch.zeros(1, dtype=torch.int64), steps.cumsum(0) - steps])
-    rows = (first_rows[num_steps] + sentences).to(out.device)
+    rows = last_rows(torch.tensor(counts, dtype=torch.int64), len(start)).to(out.device)
     if len(counts) and counts[0] == len(start):
-        return out[rows]
-    is_empty = (num_steps == 0).to(out.device)
-    padded = torch.cat([out, start])
-    return padded[torch.where(is_empty, len(out) + sentences.to(out.device), rows)]
+        return out[rows - len(start)]
+    return torch.cat([start, out])[rows]
+
+
+def last_rows(counts: Tensor, num_sentences: int) -> Tensor:
+    """The row of each sentence's last state where packed rows come after the first states."""
+    sentences = torch.arange(num_sentences)
+    num_steps = (counts[:, None] > sentences).sum(dim=0)
+    return _first_rows(counts, num_sentences)[num_steps] + sentences
+
+
+def rows_before(counts: Tensor, num_sentences: int) -> Tensor:
+    """For each packed row the row of the state before it, where they come after the first ones."""
+    first_rows = _first_rows(counts, num_sentences)
+    shifts = torch.repeat_interleave(first_rows[:-1] - first_rows[1:], counts)
+    return num_sentences + torch.arange(int(counts.sum())) + shifts
+
+
+def _first_rows(counts: Tensor, num_sentences: int) -> Tensor:
+    """The row of the first sentence before all steps and after each, in rows as above."""
+    after = num_sentences + counts.cumsum(0) - counts
+    return torch.cat([torch.zeros(1, dtype=torch.int64), after])
 
 
 class _Recurrence(torch.autograd.Function):
@@ -198,7 +204,8 @@ class _Recurrence(torch.autograd.Function):
                 gates[rows], before, cells[rows], dhidden, dc[:n], dgates[rows], config.cell_clip
             )
             after = rows
-        h_before = _before(out, counts, start.h)
+        before = rows_before(torch.tensor(counts, dtype=torch.int64), len(start.h))
+        h_before = torch.cat([start.h, out])[before.to(out.device)]
         return (
             None, None, None,
             dgates @ input_weight,
@@ -212,15 +219,6 @@ class _Recurrence(torch.autograd.Function):
 def _without_autocast(device: str) -> AbstractContextManager[Any]:
     is_available = torch.amp.is_autocast_available(device)
     return torch.autocast(device, enabled=False) if is_available else nullcontext()
-
-
-def _before(values: Tensor, counts: list[int], start: Tensor) -> Tensor:
-    """For each packed row, the value of the row before it in the same sentence."""
-    parts, row = [start[: counts[0]]] if counts else [], 0
-    for n, after in pairwise(counts):
-        parts.append(values[row : row + after])
-        row += n
-    return torch.cat(parts) if parts else values
 
 
 def _backward_gates(

@@ -21,8 +21,6 @@ from ..engine import (
     Precision,
     Request,
     StartStates,
-    WarmStates,
-    ZeroStates,
     padded,
 )
 from ..engine.likelihood import Perplexity, SentenceScore
@@ -717,7 +715,7 @@ class Elmo(nn.Module):
     def _states(self) -> StartStates:
         """How sentences start, by the model's configuration."""
         if self.config.state == "zero":
-            return ZeroStates()
+            return StartStates()
         if self.config.state == "carry":
             like = self._parameter()
             if self._carried is None:
@@ -739,7 +737,7 @@ class Elmo(nn.Module):
             assert self.warm_h is not None
             self._built_in = (mark(), self.warm_h, self.warm_h._version)
         assert self.warm_h is not None and self.warm_c is not None
-        return WarmStates(BiLmState(self.warm_h, self.warm_c))
+        return StartStates(BiLmState(self.warm_h, self.warm_c))
 
     def _has_built_in_state(self) -> bool:
         """Whether the warm state is the built-in one, and nobody has loaded another over it."""

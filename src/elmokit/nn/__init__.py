@@ -1,14 +1,14 @@
 """The model, readable beside the paper: pure torch, one idea per file, no files, no text.
 
-Start with `bilm.py`; `char_cnn.py` and `lstm.py` are its two halves, `scalar_mix.py` is what a
+Start with `bilm.py`; `encoder.py` and `lstm.py` are its two halves, `scalar_mix.py` is what a
 task learns. `elmokit.engine` runs the same model faster and is proven equal to it.
 """
 
 from .bilm import BiLm as BiLm
 from .bilm import BiLmOutput as BiLmOutput
 from .bilm import BiLmState as BiLmState
-from .char_cnn import CharCnn as CharCnn
-from .char_cnn import Highway as Highway
+from .encoder import CharCnn as CharCnn
+from .encoder import Highway as Highway
 from .encoder import TokenEncoder as TokenEncoder
 from .encoder import TokenIds as TokenIds
 from .lstm import LstmState as LstmState

@@ -3,7 +3,7 @@
 The softmax θs, which they share too, is in `softmax.py`: only training and scoring need it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -26,6 +26,16 @@ class BiLmState(NamedTuple):
         """The state before any text, with the device and type of `like`."""
         rows = (2, config.num_layers, num_rows)
         return cls(like.new_zeros(*rows, config.projection_dim), like.new_zeros(*rows, config.dim))
+
+    @classmethod
+    def of(cls, directions: Iterable[Iterable[LstmState]]) -> "BiLmState":
+        """The states of each layer of each direction in two tensors."""
+        stacked = [[torch.stack(part) for part in zip(*layers)] for layers in directions]
+        return cls(*(torch.stack(part) for part in zip(*stacked)))
+
+    def layers(self, direction: int) -> list[LstmState]:
+        """The state of each layer of one direction."""
+        return [LstmState(h, c) for h, c in zip(self.h[direction], self.c[direction], strict=True)]
 
     def repeat(self, num_rows: int) -> "BiLmState":
         """One row as the start of many sentences."""
@@ -63,14 +73,7 @@ class DirectionalLm(nn.Module):
         state: list[LstmState],
         drop: Callable[[Tensor], Tensor] = _keep,
     ) -> tuple[list[Tensor], list[LstmState]]:
-        """The output of every layer, and the states after the last token.
-
-        Args:
-            x: Token vectors.
-            mask: True for real tokens.
-            state: Where each layer starts.
-            drop: Dropout of the layers' outputs, in training.
-        """
+        """The output of every layer, with dropout `drop`, and the states after the last token."""
         outputs, states = [], []
         for j, layer in enumerate(self.layers):
             y, new = layer(x, mask, state[j])
@@ -106,25 +109,13 @@ class BiLm(nn.Module):
         # Reversal within the true length; the padding stays at the end. It is its own inverse.
         reversal = torch.where(mask, lengths[:, None] - 1 - positions, positions)[..., None]
 
-        ahead, ahead_state = self.forward_lm(x, mask, _layer_states(state, 0))
-        back, back_state = self.backward_lm(_take(x, reversal), mask, _layer_states(state, 1))
+        ahead, ahead_state = self.forward_lm(x, mask, state.layers(0))
+        back, back_state = self.backward_lm(_take(x, reversal), mask, state.layers(1))
         x = x * mask[..., None]
         layers = [torch.cat([x, x], dim=-1)]
         for a, b in zip(ahead, back, strict=True):
             layers.append(torch.cat([a, _take(b, reversal)], dim=-1))
-        states = (ahead_state, back_state)
-        return BiLmOutput(
-            torch.stack(layers),
-            mask,
-            BiLmState(
-                torch.stack([torch.stack([s.h for s in direction]) for direction in states]),
-                torch.stack([torch.stack([s.c for s in direction]) for direction in states]),
-            ),
-        )
-
-
-def _layer_states(state: BiLmState, direction: int) -> list[LstmState]:
-    return [LstmState(h, c) for h, c in zip(state.h[direction], state.c[direction], strict=True)]
+        return BiLmOutput(torch.stack(layers), mask, BiLmState.of((ahead_state, back_state)))
 
 
 def _take(x: Tensor, positions: Tensor) -> Tensor:

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..config import EncoderConfig
-from .char_cnn import CharCnn
+from ..config import CharCnnConfig, EncoderConfig
 from .shapes import Float, Int
 
 
@@ -43,3 +42,57 @@ class TokenEncoder(nn.Module):
             parts.append(self.char_cnn(ids.characters))
         x = torch.cat(parts, dim=-1)
         return x if self.projection is None else self.projection(x)
+
+
+class CharCnn(nn.Module):
+    """A word's spelling → one vector (Kim et al. 2016; paper, section 3.4).
+
+    Convolutions over the characters, max-pooled, then highway layers.
+
+    Of bytes, id 0 is the padding of whole words and stays a zero vector. The padding *inside* a
+    word is a character like any other: the published models pool over it, so its position matters.
+    """
+
+    def __init__(self, config: CharCnnConfig) -> None:
+        super().__init__()
+        rows = torch.empty(config.num_characters, config.dim).uniform_(-1, 1)
+        padding = 0 if config.characters == "bytes" else None
+        if padding is not None:
+            rows[padding] = 0
+        self.embedding = nn.Embedding(
+            config.num_characters, config.dim, padding_idx=padding, _weight=rows
+        )
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(config.dim, number, width) for width, number in config.filters
+        )
+        self.activation = torch.relu if config.activation == "relu" else torch.tanh
+        self.highways = nn.ModuleList(
+            Highway(config.num_filters) for _ in range(config.num_highway)
+        )
+
+    def forward(self, characters: Int[Tensor, "N C"]) -> Float[Tensor, "N F"]:
+        spelled = self.embedding(characters).transpose(1, 2)
+        # Both activations grow, so pooling before them gives the same values with less work.
+        pooled = [conv(spelled).amax(dim=-1) for conv in self.convolutions]
+        x = self.activation(torch.cat(pooled, dim=-1))
+        for highway in self.highways:
+            x = highway(x)
+        return x
+
+
+class Highway(nn.Module):
+    """y = g·relu(x W_transform + b_transform) + (1 - g)·x with g = σ(x W_carry + b_carry).
+
+    By Srivastava et al. (2015). The gate keeps the name that the published files give it, although
+    it opens the transform.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.transform = nn.Linear(dim, dim)
+        self.carry = nn.Linear(dim, dim)
+        nn.init.constant_(self.carry.bias, -2.0)
+
+    def forward(self, x: Float[Tensor, "N F"]) -> Float[Tensor, "N F"]:
+        gate = torch.sigmoid(self.carry(x))
+        return gate * torch.relu(self.transform(x)) + (1 - gate) * x

@@ -57,7 +57,7 @@ def softmax_loss(
     if not torch.is_grad_enabled():
         return _value(h, targets, weight, bias)
     loss: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]
-        h, weight, bias, None, targets, torch.is_grad_enabled()
+        h, weight, bias, None, targets, True
     )
     return loss
 
@@ -74,15 +74,7 @@ def sampled_softmax_loss(
 
     Each logit loses the logarithm of how often its word is expected among the samples, so that a
     word does not pay for being sampled often. A sample that is the target of a row is left out of
-    that row (an accidental hit).
-
-    Args:
-        h: Outputs of the LSTMs.
-        targets: The word to predict for each.
-        weight: Rows of the softmax.
-        bias: Biases of the softmax.
-        samples: Words to compare with.
-        log_expected: log of the expected count of each word of the vocabulary.
+    that row (an accidental hit). `log_expected` is the log of the expected count of each word.
     """
     true_logits = (h * embedding(targets, weight)).sum(dim=1)
     true_logits = true_logits + (bias - log_expected)[targets]

@@ -21,8 +21,7 @@ from torch import Tensor
 from ..errors import FileError, FormatError
 from ..files.arrays import load_tensors, open_tensors, save_tensors
 from ..files.folders import whole_folder
-from ..files.read import is_there, read_json
-from .config import TrainConfig
+from ..files.read import is_there, list_folder, read_json, unreadable
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +38,8 @@ class Progress:
     Attributes:
         step: Steps of the optimiser that are done.
         tokens: Tokens read, each once for both directions.
-        epochs: Passes over the text, with the current one's share.
-        place: Cursor of the stream that reads the text.
+        epochs: Passes over the text, the current one as a fraction.
+        place: Cursor of the stream that reads the text; the files have it under this name.
         seconds: Time spent, over all parts of the run.
         loss: Sum of the mean losses since the last logged step.
         loss_steps: Steps in that sum.
@@ -60,13 +59,9 @@ class Progress:
     since_best: int = 0
     is_done: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Progress":
-        """What `to_dict` gave, perhaps in an older version, which knew fewer fields.
+        """What `asdict` gave, perhaps in an older version, which knew fewer fields.
 
         Raises:
             FileError: A newer elmokit wrote it.
@@ -81,25 +76,6 @@ class Progress:
             if not _fits(name, value):
                 raise ValueError(f"{name}={value!r:.40}")
         return cls(**values)
-
-    def budget_used(self, config: TrainConfig, reserve: float = 0.0) -> float:
-        """The share of the budget that is used up; 1 or more at the end.
-
-        Args:
-            config: Has the budget.
-            reserve: Seconds of `max_minutes` that are kept for what comes after the last step.
-        """
-        shares = [
-            done / limit
-            for done, limit in (
-                (self.epochs, config.epochs),
-                (self.step, config.max_steps),
-                (self.tokens, config.max_tokens),
-                ((self.seconds + reserve) / 60, config.max_minutes),
-            )
-            if limit is not None
-        ]
-        return max(shares)
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -125,7 +101,7 @@ def save_state(folder: Path, state: State) -> None:
     with whole_folder(path) as temporary:
         weights = temporary / "state.safetensors"
         save_tensors(weights, state.tensors)
-        values = {"bytes": weights.stat().st_size, "progress": state.progress.to_dict()}
+        values = {"bytes": weights.stat().st_size, "progress": asdict(state.progress)}
         (temporary / "state.json").write_text(json.dumps(values), encoding="utf-8")
         for file in temporary.iterdir():
             _to_disk(file)
@@ -162,10 +138,8 @@ def _newest(folder: Path, read: Callable[[Path], _Read]) -> _Read | None:
         except FormatError as e:
             problems.append(e)
             continue
-        except FileError:
-            raise
         except OSError as e:
-            raise FileError(f"{path} cannot be read: {e.strerror or e}") from e
+            raise unreadable(path, e) from e
         if problems:
             log.warning("%s; going back to %s", problems[0], path.name)
         return found
@@ -209,12 +183,7 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
 
 def checkpoints(folder: Path) -> list[Path]:
     """All checkpoints, whole or not, from the oldest to the newest."""
-    try:
-        names = [path.name for path in folder.iterdir()]
-    except FileNotFoundError:
-        return []
-    except OSError as e:
-        raise FileError(f"{folder} cannot be read: {e.strerror or e}") from e
+    names = [path.name for path in list_folder(folder)] if is_there(folder) else []
     steps = sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
     return [folder / _name(step) for step in steps]
 

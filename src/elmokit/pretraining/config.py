@@ -6,11 +6,6 @@ from typing import Literal, TypeAlias
 from ..config import CharCnnConfig, Config, ElmoConfig, EncoderConfig, LstmConfig, one_of, within
 from ..errors import ConfigError
 
-Reading: TypeAlias = Literal["sentences", "lanes"]
-Loss: TypeAlias = Literal["sampled", "full"]
-Optimizer: TypeAlias = Literal["adamw", "adagrad"]
-Schedule: TypeAlias = Literal["cosine", "linear", "flat", "constant"]
-Precision: TypeAlias = Literal["float32", "bfloat16"]
 TrainEngine: TypeAlias = Literal["auto", "plain"]
 
 _MANY = 1 << 40
@@ -21,7 +16,7 @@ _PROGRAM = 350 << 20
 SOFTMAX_ROWS = 256
 """Rows of a chunk of the full softmax, as in `nn.softmax`, which would import torch."""
 _DISTINCT_WORDS = 0.45
-"""Distinct words of a batch, as a share of its tokens."""
+"""Distinct words of a batch, as a fraction of its tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +29,7 @@ class DataConfig(Config):
     same words.
     """
 
-    reading: Reading = "lanes"
+    reading: Literal["sentences", "lanes"] = "lanes"
     batch_tokens: int = 2560
     """Tokens of a batch of sentences, of all processes together."""
     max_length: int = 100
@@ -43,7 +38,7 @@ class DataConfig(Config):
     """Rows of a batch of lanes, of all processes together; fewer where the text is small."""
     unroll: int = 20
     reset: float = 0.02
-    """Chance that a lane forgets its state before a window."""
+    """Probability that a lane forgets its state before a window."""
 
     def __post_init__(self) -> None:
         one_of("reading", self.reading, ("sentences", "lanes"))
@@ -56,7 +51,7 @@ class DataConfig(Config):
 class SoftmaxConfig(Config):
     """How θs is trained: by the full sum over the vocabulary, or by sampled words."""
 
-    loss: Loss = "sampled"
+    loss: Literal["sampled", "full"] = "sampled"
     num_samples: int = 4096
 
     def __post_init__(self) -> None:
@@ -74,11 +69,11 @@ class TrainConfig(Config):
     """
 
     lr: float = 4e-3
-    optimizer: Optimizer = "adamw"
+    optimizer: Literal["adamw", "adagrad"] = "adamw"
     beta2: float = 0.99
     """AdamW's decay of the squared gradients; the presets have 0.999. Runs of elmokit before it
     was a setting had 0.99, so that is what a run without it resumes with."""
-    schedule: Schedule = "flat"
+    schedule: Literal["cosine", "linear", "flat", "constant"] = "flat"
     """`flat` stays at `lr` until the last `cooldown` of the budget, so that a run that goes on with
     a larger budget before then is as good as one that had it from the start."""
     cooldown: float = 0.3
@@ -106,7 +101,7 @@ class TrainConfig(Config):
     """Steps with the encoder frozen where a loaded model gets a new softmax."""
     vector_steps: int = 3000
     """Steps that fit the token encoder to static vectors, where a run starts from these."""
-    precision: Precision = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"
     """`bfloat16` for the large products on GPUs."""
     engine: TrainEngine = "auto"
     """`plain` computes with `elmokit.nn` as it is written: slow, for experiments with the model."""
@@ -120,20 +115,19 @@ class TrainConfig(Config):
         within(self, 1, _MANY, "accumulate", "log_every", "checkpoint_every", "evaluate_every")
         within(self, 0, _MANY, "warmup_steps", "patience", "softmax_steps", "vector_steps", "seed")
         within(self, 1, _MANY, "evaluate_tokens")
-        for name in ("lr", "clip_norm", "loss_scale", "checkpoint_minutes"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name}={getattr(self, name)}: expected a positive number")
-        if not 0 < self.cooldown <= 1:
-            raise ConfigError(f"cooldown={self.cooldown}: expected more than 0, at most 1")
-        if not 0 < self.beta2 < 1:
-            raise ConfigError(f"beta2={self.beta2}: expected more than 0, below 1")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout={self.dropout}: expected 0 or more, below 1")
         budgets = ("epochs", "max_steps", "max_tokens", "max_minutes")
-        for name in budgets:
-            if getattr(self, name) is not None and not getattr(self, name) > 0:
-                raise ConfigError(f"{name}={getattr(self, name)}: expected more than 0, or null")
-        if all(getattr(self, name) is None for name in budgets):
+        given = tuple(name for name in budgets if getattr(self, name) is not None)
+        positive = ("lr", "clip_norm", "loss_scale", "checkpoint_minutes")
+        for name, is_valid, allowed in (
+            *((name, getattr(self, name) > 0, "a positive number") for name in positive),
+            ("cooldown", 0 < self.cooldown <= 1, "more than 0, at most 1"),
+            ("beta2", 0 < self.beta2 < 1, "more than 0, below 1"),
+            ("dropout", 0 <= self.dropout < 1, "0 or more, below 1"),
+            *((name, getattr(self, name) > 0, "more than 0, or null") for name in given),
+        ):
+            if not is_valid:
+                raise ConfigError(f"{name}={getattr(self, name)}: expected {allowed}")
+        if not given:
             raise ConfigError(f"no end: expected one of {', '.join(budgets)}")
 
 
@@ -149,8 +143,13 @@ class PretrainConfig(Config):
     train: TrainConfig = field(default_factory=TrainConfig)
 
 
-def _model(filters: list[tuple[int, int]], dim: int, projection: int, highways: int) -> ElmoConfig:
-    cnn = CharCnnConfig(filters=tuple(filters), num_highway=highways)
+_FILTERS = CharCnnConfig().filters
+
+
+def _model(
+    dim: int, projection: int, filters: tuple[tuple[int, int], ...] = _FILTERS, highways: int = 1
+) -> ElmoConfig:
+    cnn = CharCnnConfig(filters=filters, num_highway=highways)
     lstm = LstmConfig(dim=dim, projection_dim=projection)
     return ElmoConfig(encoder=EncoderConfig(char_cnn=cnn), lstm=lstm)
 
@@ -158,30 +157,26 @@ def _model(filters: list[tuple[int, int]], dim: int, projection: int, highways: 
 PRESETS: dict[str, PretrainConfig] = {
     "tiny": PretrainConfig(
         preset="tiny",
-        model=_model([(1, 16), (2, 32), (3, 64), (4, 128)], 256, 64, 1),
+        model=_model(256, 64, ((1, 16), (2, 32), (3, 64), (4, 128))),
         data=DataConfig(batch_tokens=1280, lanes=64),
         softmax=SoftmaxConfig(num_samples=1024),
         train=TrainConfig(beta2=0.999, dropout=0.05),
     ),
     "small": PretrainConfig(
         preset="small",
-        model=_model([(1, 32), (2, 32), (3, 64), (4, 128), (5, 256)], 512, 128, 1),
+        model=_model(512, 128, _FILTERS[:5]),
         data=DataConfig(lanes=64),
         train=TrainConfig(beta2=0.999),
     ),
     "medium": PretrainConfig(
         preset="medium",
-        model=_model(
-            [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)], 1024, 256, 1
-        ),
+        model=_model(1024, 256),
         softmax=SoftmaxConfig(num_samples=8192),
         train=TrainConfig(lr=1e-3, beta2=0.999, warmup_steps=1000),
     ),
     "original": PretrainConfig(
         preset="original",
-        model=_model(
-            [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)], 4096, 512, 2
-        ),
+        model=_model(4096, 512, highways=2),
         softmax=SoftmaxConfig(num_samples=8192),
         train=TrainConfig(lr=5e-4, warmup_steps=2000),
     ),
@@ -189,12 +184,7 @@ PRESETS: dict[str, PretrainConfig] = {
 
 
 def memory_estimate(config: PretrainConfig, vocab_size: int) -> int:
-    """Bytes that training takes on one device; measured, it was within a tenth.
-
-    Args:
-        config: The run.
-        vocab_size: Words of the softmax.
-    """
+    """Bytes that training takes on one device; measured, it was within a tenth."""
     copies = 3 if config.train.optimizer == "adagrad" else 4  # weights, gradients, averages
     weights = num_weights(config.model, vocab_size) * copies
     return _PROGRAM + _FLOAT * (weights + _activations(config, vocab_size))

@@ -72,7 +72,7 @@ class World:
 
 
 @contextmanager
-def world(device: str | None = None) -> Iterator[World]:
+def join_world(device: str | None = None) -> Iterator[World]:
     """The processes that `torchrun` has started, or this one alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_RANK", "0"))

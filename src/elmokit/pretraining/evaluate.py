@@ -19,7 +19,7 @@ WARM_UP_SENTENCES = 200
 """Sentences from which the warm state comes."""
 
 WARM_IF_BELOW = 0.99
-"""Share of the perplexity from zero that the warm state must be below to become the default."""
+"""Fraction of the perplexity from zero that the warm state must be below to be the default."""
 
 SAMPLED_TOKENS = 2000
 """Held-out tokens that tell how long an evaluation takes."""
@@ -30,16 +30,12 @@ def held_out_perplexity(
     batches: SentenceBatches,
     words: Sequence[str],
     start: BiLmState | None = None,
-    on_share: Callable[[float], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> Perplexity:
     """The perplexity of all sentences of `batches`, each from the state `start`, or from zero.
 
-    Args:
-        elmo: The model.
-        batches: The sentences.
-        words: The words of the corpus by their ids.
-        start: One state, as a row.
-        on_share: Gets the share of the text that is done, from 0 to 1.
+    `words` are those of the corpus by their ids; `on_progress` gets the fraction of the text that
+    is done.
     """
     likelihood, tally = LanguageModel(elmo).likelihood, Tally()
     with torch.inference_mode():
@@ -49,8 +45,8 @@ def held_out_perplexity(
             scores, _ = likelihood.sentences(sentences, state, with_state=False)
             for score in scores:
                 tally.add(score)
-            if on_share is not None:
-                on_share(tally.num_tokens / batches.num_targets)
+            if on_progress is not None:
+                on_progress(tally.num_tokens / batches.num_targets)
     return tally.perplexity()
 
 
@@ -63,17 +59,12 @@ def final_evaluation(
     best: Elmo,
     corpus: Corpus,
     sample: SentenceBatches,
-    on_share: Callable[[float], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Give a model its warm state; returns the perplexity of all held-out text, and the state.
 
-    Sentences start from zero unless the model is lost there, which a sample of the text tells.
-
-    Args:
-        best: The model.
-        corpus: Its text.
-        sample: Some of the held-out sentences, or all.
-        on_share: Gets the share of the work that is done.
+    Sentences start from zero unless the model is lost there, which `sample` tells: some of the
+    held-out sentences, or all.
     """
     sentences, words = corpus.train, corpus.words
     count = min(WARM_UP_SENTENCES, len(sentences))
@@ -89,17 +80,17 @@ def final_evaluation(
     def measure(batches: SentenceBatches, state: StateMode) -> dict[str, float]:
         nonlocal done
 
-        def shown(share: float) -> None:
-            if on_share is not None:
-                on_share((done + share * batches.num_targets) / total)
+        def shown(fraction: float) -> None:
+            if on_progress is not None:
+                on_progress((done + fraction * batches.num_targets) / total)
 
         found = held_out_perplexity(best, batches, words, starts[state], shown)
         done += batches.num_targets
         return as_row(found)
 
     samples = {state: measure(sample, state) for state in starts}
-    is_lost = samples["warm"]["mean"] < WARM_IF_BELOW * samples["zero"]["mean"]
-    state: StateMode = "warm" if is_lost else "zero"
+    is_warm_better = samples["warm"]["mean"] < WARM_IF_BELOW * samples["zero"]["mean"]
+    state: StateMode = "warm" if is_warm_better else "zero"
     is_all = sample.num_targets == whole.num_targets
     return {
         "valid": samples[state] if is_all else measure(whole, state),

@@ -5,12 +5,12 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..corpus.batches import Batch, LaneStream, Stream
 from ..engine.native_product import threads_of_the_kernel
@@ -18,10 +18,9 @@ from ..engine.plain import agree
 from ..errors import ConfigError
 from ..nn import BiLmState
 from .checkpoint import Progress, State, optimizer_tensors, restore_optimizer
-from .config import PretrainConfig, TrainEngine
+from .config import PretrainConfig, TrainConfig, TrainEngine
 from .distributed import World
 from .objective import BatchReader, LogUniformSampler, Objective
-from .optim import learning_rate, make_optimizer
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +29,9 @@ Row: TypeAlias = dict[str, Any]
 
 CHECKED, TOLERANCE = (3, 2), 1e-3
 """Steps and rows on which training compares itself with `nn`, and how far they may differ."""
+
+ADAGRAD_START = 1.0
+"""bilm-tf's initial accumulator: the first steps are then no larger than the later ones."""
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 """Parameters of glibc's `mallopt`."""
@@ -60,8 +62,7 @@ class Loop:
         frozen_steps: int = 0,
     ) -> None:
         self.config, self.objective, self.stream, self.reader = config, objective, stream, reader
-        self.world = world
-        self.frozen_steps = frozen_steps
+        self.world, self.frozen_steps = world, frozen_steps
         self.parameters = list(objective.parameters())
         self.optimizer = make_optimizer(self.parameters, config.train)
         num_words = len(objective.softmax.bias)
@@ -113,11 +114,17 @@ class Loop:
 
     @property
     def budget_used(self) -> float:
-        """The share of the budget that is used up; 1 or more at the end."""
-        return self.progress.budget_used(self.config.train, self.reserve)
+        """The fraction of the budget that is used up; 1 or more at the end."""
+        config, progress = self.config.train, self.progress
+        used = (
+            (progress.epochs, config.epochs), (progress.step, config.max_steps),
+            (progress.tokens, config.max_tokens),
+            ((progress.seconds + self.reserve) / 60, config.max_minutes),
+        )  # fmt: skip
+        return max(done / limit for done, limit in used if limit is not None)
 
     def step(self, used: float) -> None:
-        """One step of the optimiser, with a share `used` of the budget gone."""
+        """One step of the optimiser, with a fraction `used` of the budget gone."""
         start = time.perf_counter()
         with threads_of_the_kernel(self.world.device):
             self._step(used)
@@ -164,10 +171,10 @@ class Loop:
         noise = np.random.default_rng([config.seed, number])
         samples = self.reader.samples(self.sampler(noise)) if self.sampler else None
         state = self._start(batch.inputs.shape[2], noise)
-        mine = self.reader(batch.rows(self.world.rows()))
+        tensors = self.reader(batch.rows(self.world.rows()))
         kind = self.world.device.type
         with torch.autocast(kind, torch.bfloat16, enabled=config.precision == "bfloat16"):
-            losses = self.model(*mine, state, samples, generator)
+            losses = self.model(*tensors, state, samples, generator)
         self.state = losses.state if self.stream.carries else None
         scale = config.loss_scale / (2 * batch.num_tokens * config.accumulate)
         # DDP takes the mean of the processes, but the loss is a sum over their rows.
@@ -181,8 +188,8 @@ class Loop:
         if not self.stream.carries or self.state is None:
             return None
         kept = noise.random(num_rows) >= self.config.data.reset
-        mine = torch.from_numpy(kept[self.world.rows()]).to(self.world.device)
-        return BiLmState(*(part * mine[:, None] for part in self.state))
+        is_kept = torch.from_numpy(kept[self.world.rows()]).to(self.world.device)
+        return BiLmState(*(part * is_kept[:, None] for part in self.state))
 
     def row(self) -> Row:
         """What to log now; the mean of the loss starts anew."""
@@ -231,6 +238,38 @@ class Loop:
                 raise ValueError(f"lanes.h has shape {tuple(lanes.h.shape)}")
             rows, device = self.world.rows(), self.world.device
             self.state = BiLmState(*(part[:, :, rows].to(device) for part in lanes))
+
+
+def make_optimizer(
+    parameters: Iterable[nn.Parameter], config: TrainConfig
+) -> torch.optim.Optimizer:
+    """The optimiser of all `parameters`, in their order."""
+    parameters = list(parameters)
+    if config.optimizer == "adagrad":
+        return torch.optim.Adagrad(
+            parameters, lr=config.lr, initial_accumulator_value=ADAGRAD_START
+        )
+    fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
+    return torch.optim.AdamW(
+        parameters,
+        lr=config.lr,
+        betas=(0.9, config.beta2),
+        weight_decay=config.weight_decay,
+        fused=fused,
+    )
+
+
+def learning_rate(config: TrainConfig, step: int, used: float) -> float:
+    """The rate of step `step` (from 0), with a fraction `used` (0..1) of the budget gone."""
+    warm = min(1.0, (step + 1) / (config.warmup_steps + 1))
+    left = 1 - min(1.0, max(0.0, used))
+    if config.schedule == "constant":
+        return config.lr * warm
+    if config.schedule == "flat":
+        return config.lr * warm * min(1.0, left / config.cooldown)
+    if config.schedule == "linear":
+        return config.lr * warm * left
+    return config.lr * warm * (0.5 - 0.5 * math.cos(math.pi * left))
 
 
 def keep_freed_memory() -> None:

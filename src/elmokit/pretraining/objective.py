@@ -1,5 +1,6 @@
 """The paper's objective: the log-likelihood of a text in both directions, θx and θs shared."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from ..corpus.batches import Batch
 from ..engine import gradient
 from ..engine.native import can_train
 from ..engine.native_softmax import Sampled, sampled_softmax_losses
-from ..nn import BiLm, BiLmState, LstmState, Softmax, TokenIds, sampled_softmax_loss, softmax_loss
+from ..nn import BiLm, BiLmState, Softmax, TokenIds, sampled_softmax_loss, softmax_loss
 from .config import TrainEngine
 
 
@@ -27,11 +28,8 @@ class Losses(NamedTuple):
 class Objective(nn.Module):
     """-Σ log p of a batch: what training makes small, and what evaluation reports.
 
-    Args:
-        bilm: The language models.
-        softmax: Their softmax.
-        dropout: Of each layer's input and of the softmax's, in training.
-        engine: `plain` to compute with `nn` as it is written, `auto` for the same numbers, fast.
+    In training, the input of each layer and of the softmax has `dropout`. The engine `plain`
+    computes with `nn` as it is written, `auto` the same numbers, fast.
     """
 
     def __init__(
@@ -50,7 +48,7 @@ class Objective(nn.Module):
         inputs: Tensor,
         targets: Tensor,
         state: BiLmState | None = None,
-        samples: tuple[Tensor, Tensor] | None = None,
+        samples: Sampled | None = None,
         generator: torch.Generator | None = None,
     ) -> Losses:
         """The losses of a batch.
@@ -60,9 +58,8 @@ class Objective(nn.Module):
             inputs: (2, T, B) rows of `words`, each direction in its own order of time.
             targets: (2, T, B) rows of the softmax.
             state: Where the LSTMs start; None for zeros.
-            samples: Words of the sampled softmax and the log of all expected counts; None for
-                the full sum.
-            generator: Source of the dropout.
+            samples: Words of the sampled softmax; None for the full sum.
+            generator: Draws the dropout.
         """
         x = self.encode(words)
         _, num_steps, num_rows = inputs.shape
@@ -71,7 +68,7 @@ class Objective(nn.Module):
         drop = partial(self._drop, generator=generator)
         streams = [drop(embedding(rows, x)) for rows in inputs]
         if self.engine == "plain":
-            tops, after = self._read_plain(streams, state, generator)
+            tops, after = self._read_plain(streams, state, drop)
         else:
             flat, counts = [stream.flatten(0, 1) for stream in streams], [num_rows] * num_steps
             outputs, after = gradient.run_layers(self.bilm, flat, counts, state, drop)
@@ -81,20 +78,17 @@ class Objective(nn.Module):
         )
 
     def _read_plain(
-        self, streams: list[Tensor], state: BiLmState, generator: torch.Generator | None
+        self, streams: list[Tensor], state: BiLmState, drop: Callable[[Tensor], Tensor]
     ) -> tuple[list[Tensor], BiLmState]:
         """The top layer of each direction, step by step, by `nn.DirectionalLm` itself."""
-        drop = partial(self._drop, generator=generator)
         tops, ends = [], []
         for d, stack in enumerate((self.bilm.forward_lm, self.bilm.backward_lm)):
             x = streams[d].transpose(0, 1)
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-            starts = [LstmState(h, c) for h, c in zip(state.h[d], state.c[d], strict=True)]
-            outputs, after = stack(x, mask, starts, drop)
+            outputs, after = stack(x, mask, state.layers(d), drop)
             tops.append(outputs[-1].transpose(0, 1).flatten(0, 1))
-            ends.append([torch.stack([layer[part] for layer in after]) for part in (0, 1)])
-        h, c = (torch.stack(parts) for parts in zip(*ends, strict=True))
-        return tops, BiLmState(h, c)
+            ends.append(after)
+        return tops, BiLmState.of(ends)
 
     def encode(self, words: TokenIds) -> Tensor:
         """x_k of each word."""
@@ -103,22 +97,20 @@ class Objective(nn.Module):
         x = encoder(words) if self.engine == "plain" else gradient.encode(encoder, words)
         return x
 
-    def _losses(
-        self, streams: list[Tensor], targets: Tensor, samples: tuple[Tensor, Tensor] | None
-    ) -> Tensor:
+    def _losses(self, streams: list[Tensor], targets: Tensor, samples: Sampled | None) -> Tensor:
         """The sums of -log p(targets) of each direction."""
         weight, bias = self.softmax.weight, self.softmax.bias
         is_native = self.engine != "plain" and can_train(streams[0])
         if samples is not None and torch.is_grad_enabled() and is_native:
-            sampled = Sampled(*samples)
-            return sampled_softmax_losses(streams, targets.flatten(1), weight, bias, sampled)
-        sums = []
-        for h, words in zip(streams, targets.flatten(1), strict=True):
-            if samples is None:
-                sums.append(softmax_loss(h, words, weight, bias))
-            else:
-                sums.append(sampled_softmax_loss(h, words, weight, bias, *samples))
-        return torch.stack(sums)
+            return sampled_softmax_losses(streams, targets.flatten(1), weight, bias, samples)
+        return torch.stack(
+            [
+                softmax_loss(h, words, weight, bias)
+                if samples is None
+                else sampled_softmax_loss(h, words, weight, bias, *samples)
+                for h, words in zip(streams, targets.flatten(1), strict=True)
+            ]
+        )
 
     def _drop(self, x: Tensor, generator: torch.Generator | None) -> Tensor:
         """Dropout whose noise comes from our own generator, so that a run can be repeated."""
@@ -151,7 +143,7 @@ class LogUniformSampler:
     def __call__(self, generator: np.random.Generator) -> Samples:
         """Draw once."""
         words, tries = self._distinct(generator)
-        # The chance that a word is among the distinct ones after that many tries.
+        # The probability that a word is among the distinct ones after that many tries.
         expected = -np.expm1(tries * np.log1p(-self.probabilities))
         return Samples(words, np.log(expected).astype(np.float32))
 
@@ -213,9 +205,10 @@ class BatchReader:
             None if self.words is None else self._tensor(self.words[words]),
         )
 
-    def samples(self, samples: Samples) -> tuple[Tensor, Tensor]:
+    def samples(self, samples: Samples) -> Sampled:
         """Sampled words on the device."""
-        return self._tensor(samples.words), torch.from_numpy(samples.log_expected).to(self.device)
+        log_expected = torch.from_numpy(samples.log_expected).to(self.device)
+        return Sampled(self._tensor(samples.words), log_expected)
 
     def _tensor(self, values: NDArray[np.integer]) -> Tensor:
         return torch.from_numpy(values.astype(np.int64)).to(self.device)

@@ -22,13 +22,7 @@ _EVALUATED = frozenset({"valid_forward", "valid_backward", "valid_mean"})
 
 
 class RunLog:
-    """`log.jsonl`, one object a logged step; a resumed run first forgets what it will repeat.
-
-    Args:
-        folder: The run.
-        step: The last step that counts.
-        tensorboard: Whether to write events for TensorBoard, too.
-    """
+    """`log.jsonl`, one object a logged step; a run resumed at `step` forgets the later ones."""
 
     def __init__(self, folder: Path, step: int, tensorboard: bool = False) -> None:
         self.path = folder / "log.jsonl"
@@ -36,7 +30,9 @@ class RunLog:
         with whole_file(self.path) as temporary:
             lines = (json.dumps(row) + "\n" for row in kept)
             temporary.write_text("".join(lines), encoding="utf-8")
-        self.board = _board(folder, step) if tensorboard else None
+        self.board = None
+        if tensorboard:
+            self.board = board_writer()(folder / "tensorboard", purge_step=step + 1)
         self.file = self.path.open("a", encoding="utf-8")
 
     def write(self, row: dict[str, Any]) -> None:
@@ -64,10 +60,6 @@ def board_writer() -> Any:
     except ImportError as e:
         raise MissingExtra("tensorboard", "tensorboard") from e
     return SummaryWriter
-
-
-def _board(folder: Path, step: int) -> Any:
-    return board_writer()(folder / "tensorboard", purge_step=step + 1)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -167,8 +159,9 @@ def run_status(folder: Path) -> dict[str, Any]:
         **_checkpoint(folder / "checkpoints"),
         "best": best
         and {
-            "step": best["step"],
-            **{k.removeprefix("valid_"): v for k, v in best.items() if k.startswith("valid_")},
+            name.removeprefix("valid_"): value
+            for name, value in best.items()
+            if name == "step" or name.startswith("valid_")
         },
     }
 
@@ -200,12 +193,8 @@ def write_model_card(
 ) -> None:
     """Write RUN/README.md, unless there is one that somebody else wrote.
 
-    Args:
-        folder: The run.
-        record: What is in its run.json.
-        corpus: Its text.
-        counts: Steps and tokens of the training.
-        perplexity: Of all held-out text, at the end of the run.
+    `record` is what run.json holds, `counts` the steps and tokens of the training; `perplexity` is
+    that of all held-out text, at the end of the run.
     """
     path = folder / "README.md"
     if is_there(path) and not _is_ours(path):

@@ -37,7 +37,7 @@ from ..formats.save import save_beside
 from ..model import Elmo
 from .checkpoint import State, checkpoints, load_state, save_state
 from .config import PRESETS, PretrainConfig
-from .distributed import World, world
+from .distributed import World, join_world
 from .evaluate import (
     as_row,
     final_evaluation,
@@ -99,8 +99,8 @@ def pretrain(
         device: Any torch device; by default a GPU if there is one.
         tensorboard: Write events for TensorBoard, too.
         on_row: Gets every logged step.
-        on_stage: Gets the name of what is done before or after the steps, and the share of it that
-            is done.
+        on_stage: Gets the name of what is done before or after the steps, and the fraction of it
+            that is done.
     """
     if tensorboard:
         board_writer()  # before anything is replaced or written
@@ -114,22 +114,17 @@ def pretrain(
         raise ConfigError(f"{corpus}: no held-out text; prepare it with --valid or more lines")
     config = fit_to_corpus(config or PRESETS["small"], opened)
     keep_freed_memory()
-    with interrupts() as signals, world(device) as here, ExitStack() as stack:
-        _complete(folder, here)
-        run = _Run(folder, opened, config, source, force, here, on_row, on_stage, signals)
+    with interrupts() as signals, join_world(device) as world, ExitStack() as stack:
+        if world.is_first and is_incomplete(folder):  # a run died while it replaced its model
+            with locked(folder / LOCK, folder):
+                finish_replacing(folder)
+        world.wait()
+        run = _Run(folder, opened, config, source, force, world, on_row, on_stage, signals)
         run.start(stack, None if vectors is None else os.fspath(vectors), tensorboard)
         with signals.deferred():
             run.loop.run(run.after_step)
         run.finish()
     return Elmo.from_pretrained(folder, device=device)
-
-
-def _complete(folder: Path, here: World) -> None:
-    """Finish what a run began that died while it replaced its model."""
-    if here.is_first and is_incomplete(folder):
-        with locked(folder / LOCK, folder):
-            finish_replacing(folder)
-    here.wait()
 
 
 class _Run:
@@ -142,15 +137,14 @@ class _Run:
         config: PretrainConfig,
         source: str | None,
         force: bool,
-        here: World,
+        world: World,
         on_row: Callable[[Row], None] | None,
         on_stage: Callable[[str, float], None] | None,
         signals: Interrupts,
     ) -> None:
-        self.folder, self.corpus, self.world, self.signals = folder, corpus, here, signals
-        self.on_row, self.on_stage = on_row, on_stage
+        self.folder, self.corpus, self.world, self.signals = folder, corpus, world, signals
+        self.on_row, self.on_stage, self.force = on_row, on_stage, force
         self.checkpoints = folder / "checkpoints"
-        self.force = force
         self.before = read_run(folder) if is_run(folder) and not force else None
         if self.before is not None and source not in (None, self.before["source"]):
             raise ConfigError(
@@ -175,25 +169,17 @@ class _Run:
         objective = Objective(
             self.elmo.bilm, self.elmo.softmax, config.train.dropout, config.train.engine
         )
-        self.reader = batch_reader(self.elmo, corpus, here.device)
-        stream = training_stream(corpus.train, config.data, config.train.seed, here.size)
-        self.loop = Loop(
-            config,
-            objective.to(here.device),
-            stream,
-            self.reader,
-            here,
-            frozen_steps=config.train.softmax_steps if is_new_softmax else 0,
-        )
+        self.reader = batch_reader(self.elmo, corpus, world.device)
+        stream = training_stream(corpus.train, config.data, config.train.seed, world.size)
+        frozen_steps = config.train.softmax_steps if is_new_softmax else 0
+        objective = objective.to(world.device)
+        self.loop = Loop(config, objective, stream, self.reader, world, frozen_steps)
         self.held_out = held_out_batches(corpus.valid, config.train.evaluate_tokens)
 
     def start(self, stack: ExitStack, vectors: str | None, tensorboard: bool) -> None:
         """Restore what is there, or begin; open the log; let no other run write here for as long.
 
-        Args:
-            stack: Closes what is opened here.
-            vectors: Static vectors to begin with.
-            tensorboard: Write events for TensorBoard, too.
+        `stack` closes what is opened here.
         """
         start_vectors = self._read_vectors(vectors)  # what fails leaves no folder behind
         self.world.wait()  # until all have seen the folder as it was
@@ -249,10 +235,10 @@ class _Run:
             row |= self._evaluate()
         if row is not None and self.world.is_first:
             self._write(row)
-        is_tired = 0 < config.patience <= progress.since_best
+        is_out_of_patience = 0 < config.patience <= progress.since_best
         is_old = time.monotonic() - self._saved_at >= 60 * config.checkpoint_minutes
         progress.is_done, is_old, is_stopped = self.world.agree_all(
-            is_last or is_tired, is_old, self.signals.is_requested
+            is_last or is_out_of_patience, is_old, self.signals.is_requested
         )
         if progress.is_done or is_old or is_stopped or progress.step % config.checkpoint_every == 0:
             self._save()
@@ -265,8 +251,8 @@ class _Run:
             self.world.wait()
             return
         best = Elmo.from_pretrained(self.folder, device=str(self.world.device))
-        on_share = self._stage("evaluating all held-out text")
-        result = final_evaluation(best, self.corpus, self.held_out, on_share)
+        on_progress = self._stage("evaluating all held-out text")
+        result = final_evaluation(best, self.corpus, self.held_out, on_progress)
         best.config = replace(best.config, state=result["state"])
         save_beside(best.to_checkpoint(), self.folder)
         with whole_file(self.folder / "result.json") as temporary:
@@ -303,22 +289,18 @@ class _Run:
         if vectors is None or checkpoints(self.checkpoints):
             return None
         train, width = self.config.train, self.config.model.lstm.projection_dim
-        on_share = self._stage(f"reading the vectors of {vectors}")
-        return read_start_vectors(vectors, self.corpus, width, train.seed, on_share)
+        on_progress = self._stage(f"reading the vectors of {vectors}")
+        return read_start_vectors(vectors, self.corpus, width, train.seed, on_progress)
 
     def _fit(self, vectors: StartVectors) -> None:
         """Start from static vectors, and keep that: `--resume` must not need them."""
         train = self.config.train
+        on_progress = self._stage("fitting the token encoder to the vectors")
         started = start_from_vectors(
-            self.elmo,
-            vectors,
-            self.corpus,
-            self.reader,
-            steps=train.vector_steps,
-            seed=train.seed,
-            on_share=self._stage("fitting the token encoder to the vectors"),
-        )
-        self.record["vectors"] = started.to_dict()
+            self.elmo, vectors, self.corpus, self.reader,
+            steps=train.vector_steps, seed=train.seed, on_progress=on_progress,
+        )  # fmt: skip
+        self.record["vectors"] = started
         self._write_record()  # first: with a checkpoint, nobody counts again
         self._save()
 

@@ -12,11 +12,10 @@ from ..config import ElmoConfig
 from ..corpus.batches import LaneStream, SentenceBatches, SentenceStream, Stream
 from ..corpus.corpus import BOS_ID, EOS_ID, UNK_ID, Corpus, Sentences
 from ..errors import ConfigError
-from ..formats.checkpoint import OPTIONAL
+from ..formats.checkpoint import OPTIONAL, Checkpoint
 from ..formats.load import read_checkpoint
 from ..model import Elmo, Execution
 from ..nn import Softmax
-from ..text.ids import TokenIndexer
 from .config import DataConfig, PretrainConfig
 from .objective import BatchReader
 
@@ -98,23 +97,22 @@ def loaded_model(source: str, corpus: Corpus, seed: int) -> tuple[Elmo, bool]:
         normalization=corpus.info.normalization,  # type: ignore[arg-type]
     )
     checkpoint.vocab = corpus.vocab
-    elmo = Elmo.from_checkpoint(checkpoint, Execution(device="cpu", requires_grad=True))
-    assert elmo.softmax is not None
-    elmo.softmax.requires_grad_(True)
-    return elmo, not has_softmax
+    return _trainable(checkpoint), not has_softmax
 
 
 def resumed_model(folder: Path, config: ElmoConfig) -> Elmo:
-    """The model that a run has exported, to be trained on: its weights come from a checkpoint.
+    """The model that a run has exported, with the architecture that the run began with.
 
-    Args:
-        folder: The run.
-        config: The architecture as the run began with it.
+    It is to be trained on: its weights come from a checkpoint of the run.
     """
     checkpoint = read_checkpoint(folder)
     checkpoint.config = config
     for name in OPTIONAL:
         checkpoint.tensors.pop(name, None)
+    return _trainable(checkpoint)
+
+
+def _trainable(checkpoint: Checkpoint) -> Elmo:
     elmo = Elmo.from_checkpoint(checkpoint, Execution(device="cpu", requires_grad=True))
     assert elmo.softmax is not None
     elmo.softmax.requires_grad_(True)
@@ -128,17 +126,11 @@ def batch_reader(elmo: Elmo, corpus: Corpus, device: torch.device) -> BatchReade
     words = None
     is_stored = cnn is not None and cnn.characters == "bytes"
     if not is_stored or elmo.config.encoder.num_words or cnn.max_characters != characters.shape[1]:  # type: ignore[union-attr]
-        characters, words = _indexed(elmo.indexer, corpus.words)
+        bos, eos = elmo.indexer.bos, elmo.indexer.eos  # the boundaries as this model calls them
+        characters, words = elmo.indexer([bos, eos, *corpus.words[2:]])
     rows = np.arange(corpus.num_words)
     rows[len(corpus.vocab) :] = UNK_ID
     return BatchReader(characters, words, rows, device)
-
-
-def _indexed(
-    indexer: TokenIndexer, words: list[str]
-) -> tuple[NDArray[np.integer] | None, NDArray[np.integer] | None]:
-    """The ids of all words, the boundaries as this model calls them."""
-    return indexer([indexer.bos, indexer.eos, *words[2:]])
 
 
 def training_stream(

@@ -14,7 +14,7 @@ embeddings up to a rotation, as long as there are more anchors than dimensions.
 import importlib
 import unicodedata
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ NOISE = 0.3
 """How much of a random row stays in a row of the softmax: words may share a vector."""
 
 FIT_RATE, FIT_WORDS, FIT_COOLDOWN = 4e-3, 512, 0.3
-"""Rate of AdamW, words per step, and the last share of the steps, in which the rate falls to 0."""
+"""Rate of AdamW, words per step, and the fraction of the steps in which the rate falls to 0."""
 
 NUM_ANCHORS = 320
 """Morphemes to compare all others with; Kiwi 0.24 has 256 dimensions."""
@@ -58,7 +58,7 @@ class StartVectors:
         source: Where they come from: a file, or `kiwi`.
         words: Ids of the corpus's words that have a vector, rising.
         targets: Their vectors, (N, P), with a mean of 0 and a variance of 1.
-        coverage: Share of the vocabulary that has a vector.
+        coverage: Fraction of the vocabulary that has a vector.
     """
 
     source: str
@@ -67,33 +67,12 @@ class StartVectors:
     coverage: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StartRecord:
-    """What a run records about its start.
-
-    Attributes:
-        source: Where the vectors come from.
-        coverage: Share of the vocabulary that has a vector.
-        steps: Steps of the regression.
-        error: Squared error of the fitted token encoder, as a share of the variance.
-    """
-
-    source: str
-    coverage: float
-    steps: int
-    error: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
-
 def read_start_vectors(
     source: str | Path,
     corpus: Corpus,
     width: int,
     seed: int,
-    on_share: Callable[[float], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> StartVectors:
     """The vectors of a GloVe, word2vec or fastText file, or those of `kiwi`, for a corpus.
 
@@ -102,10 +81,10 @@ def read_start_vectors(
         corpus: Whose words.
         width: P, the width of the softmax.
         seed: Decides the rotation.
-        on_share: Gets the share of the work that is done where it takes a minute.
+        on_progress: Gets the fraction of the work that is done where it takes a minute.
     """
     is_kiwi = source == KIWI
-    static = kiwi_vectors(on_share) if is_kiwi else read_static_vectors(source, corpus.words)
+    static = kiwi_vectors(on_progress) if is_kiwi else read_static_vectors(source, corpus.words)
     rows = np.array([_row(static, word) for word in corpus.words], np.int64)
     rows[: len(SPECIAL_WORDS)] = -1
     words, size = np.flatnonzero(rows >= 0), len(corpus.vocab)
@@ -149,24 +128,21 @@ def start_from_vectors(
     *,
     steps: int,
     seed: int,
-    on_share: Callable[[float], None] | None = None,
-) -> StartRecord:
+    on_progress: Callable[[float], None] | None = None,
+) -> dict[str, Any]:
     """Put the vectors into a new model's softmax, and teach them to its token encoder.
 
-    Args:
-        elmo: A model with random weights.
-        vectors: The vectors of its words.
-        corpus: Its corpus.
-        reader: Word ids of the corpus to what the encoder reads, on the model's device.
-        steps: Steps of the regression.
-        seed: Decides which words each step sees.
-        on_share: Gets the share of the steps that are done.
+    The seed decides which words each of the `steps` of the regression sees. Returns what a run
+    records about its start; `error` is the squared error of the fitted encoder, as a fraction of
+    the variance.
     """
     assert elmo.softmax is not None
     _fill_softmax(elmo.softmax.weight, vectors, len(corpus.vocab))
     objective = Objective(elmo.bilm, elmo.softmax).to(reader.device)
-    error = _fit_encoder(objective, vectors, corpus.counts, reader, steps, seed, on_share)
-    return StartRecord(source=vectors.source, coverage=vectors.coverage, steps=steps, error=error)
+    error = _fit_encoder(objective, vectors, corpus.counts, reader, steps, seed, on_progress)
+    return {
+        "source": vectors.source, "coverage": vectors.coverage, "steps": steps, "error": error,
+    }  # fmt: skip
 
 
 @torch.no_grad()
@@ -186,7 +162,7 @@ def _fit_encoder(
     reader: BatchReader,
     steps: int,
     seed: int,
-    on_share: Callable[[float], None] | None,
+    on_progress: Callable[[float], None] | None,
 ) -> float:
     """Regress the vectors on the words' characters; the mean error of the last tenth of the steps.
 
@@ -213,19 +189,16 @@ def _fit_encoder(
         error = loss.item()
         if step >= 0.9 * steps:
             last.append(error)
-        if on_share is not None:
-            on_share((step + 1) / steps)
+        if on_progress is not None:
+            on_progress((step + 1) / steps)
     return sum(last) / max(1, len(last))
 
 
-def kiwi_vectors(on_share: Callable[[float], None] | None = None) -> StaticVectors:
+def kiwi_vectors(on_progress: Callable[[float], None] | None = None) -> StaticVectors:
     """One vector per morpheme, spelled as the tokenizer `kiwi` spells it; takes about a minute.
 
     A form with several tags or senses gets the average of their vectors, weighted by how frequent
     each is, which its rank tells (Zipf's law).
-
-    Args:
-        on_share: Gets the share of the work that is done, from 0 to 1.
     """
     kiwi = _load_kiwi()
     forms = _forms(kiwi)
@@ -235,8 +208,8 @@ def kiwi_vectors(on_share: Callable[[float], None] | None = None) -> StaticVecto
     anchors = np.sort(generator.choice(candidates, num_anchors, replace=False))
     similarities = np.zeros((num_anchors, len(forms)), np.float32)
     for i, anchor in enumerate(anchors.tolist()):
-        if on_share is not None:
-            on_share(i / num_anchors)
+        if on_progress is not None:
+            on_progress(i / num_anchors)
         for morpheme in kiwi.most_similar_morphemes(anchor, top_n=_ALL):
             similarities[i, morpheme.id] = morpheme.score
         similarities[i, anchor] = 1.0  # Kiwi leaves a morpheme out of its own neighbours
@@ -282,12 +255,12 @@ def _forms(kiwi: Any) -> list[str]:
 
 def _compatible(form: str) -> str:
     """A form with lone codas as compatibility jamo: ᆫ다 → ㄴ다."""
-    return "".join(_jamo(char) if "\u11a8" <= char <= "\u11c2" else char for char in form)
-
-
-def _jamo(coda: str) -> str:
-    name = unicodedata.name(coda).replace("HANGUL JONGSEONG", "HANGUL LETTER")
-    return unicodedata.lookup(name)
+    return "".join(
+        unicodedata.lookup(unicodedata.name(char).replace("HANGUL JONGSEONG", "HANGUL LETTER"))
+        if "\u11a8" <= char <= "\u11c2"
+        else char
+        for char in form
+    )
 
 
 def _load_kiwi() -> Any:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...config import CharCnnConfig
-from ...nn import ScalarMix
-from ...nn.char_cnn import CharCnn
+from ...nn import CharCnn, ScalarMix
 from ...nn.shapes import Bool, Float, Int
 from ...text.ids import PADDING as NO_CHARACTER
 from ...text.ids import ByteCharacters

@@ -5,7 +5,7 @@ from torch import nn
 
 from elmokit.errors import ConfigError
 from elmokit.pretraining.config import PRESETS, TrainConfig
-from elmokit.pretraining.optim import learning_rate, make_optimizer
+from elmokit.pretraining.loop import learning_rate, make_optimizer
 
 LATE = 10_000
 """A step long after the warm-up."""
