@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from .options import Device, Execution, Json, Model, check_text
+from .options import Device, ExecutionOptions, Json, Model, check_text
 from .report import reported
 
 
@@ -39,7 +39,7 @@ def bench_cli(
     """
     if text is not None:
         check_text(text)
-    elmo = Execution(device=device).load(model)
+    elmo = ExecutionOptions(device=device).load(model)
     import torch
 
     from .. import bench

@@ -14,7 +14,7 @@ from ..files.read import read_lines
 from ..vectors import check_output, write_jsonl
 from .options import (
     BatchSize,
-    Execution,
+    ExecutionOptions,
     Force,
     Model,
     NoProgress,
@@ -72,7 +72,7 @@ def embed_cli(
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     *,
-    execution: Execution,
+    execution: ExecutionOptions,
     state: StateOption = None,
     no_progress: NoProgress = False,
     force: Force = False,

@@ -23,7 +23,7 @@ from ..text.sentences import SentenceMode, choose_mode, find_sentences
 from .embed import StateOption
 from .options import (
     BatchSize,
-    Execution,
+    ExecutionOptions,
     Force,
     Json,
     NoProgress,
@@ -93,7 +93,7 @@ def evaluate_cli(
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     *,
-    execution: Execution,
+    execution: ExecutionOptions,
     as_json: Json = False,
     force: Force = False,
     no_progress: NoProgress = False,

@@ -69,8 +69,8 @@ Verbose: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Execution:
-    """The options that say where and how a model runs."""
+class ExecutionOptions:
+    """Where and how a model runs, as options of a command."""
 
     device: Device = "auto"
     engine: Engine = "auto"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias, get_a
 import typer
 
 from ..errors import ConfigError
-from .options import Execution, Json, Model, Quiet, Tokenizer, check_text
+from .options import ExecutionOptions, Json, Model, Quiet, Tokenizer, check_text
 from .report import reported, say
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Result(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Common(Execution):
+class Common(ExecutionOptions):
     """The options of every probe."""
 
     as_json: Json = False

@@ -25,7 +25,7 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
     """`command` with its failures turned into one line on standard error and an exit code.
 
     It gets `--verbose`, which with `--quiet` sets how much is said. Where it takes a dataclass of
-    options, such as `Execution`, the command line has the fields of that.
+    options, such as `ExecutionOptions`, the command line has the fields of that.
     """
     taken = inspect.signature(command).parameters.values()
     signature = inspect.Signature([*_offered(taken)])

@@ -10,7 +10,7 @@ import typer
 from ..tables import width_of
 from .options import (
     BatchSize,
-    Execution,
+    ExecutionOptions,
     Json,
     Model,
     NoProgress,
@@ -49,7 +49,7 @@ def similar_cli(
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     *,
-    execution: Execution,
+    execution: ExecutionOptions,
     as_json: Json = False,
     no_progress: NoProgress = False,
     quiet: Quiet = False,

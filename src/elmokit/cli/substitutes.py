@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Execution, Json, Model, Quiet, Tokenizer
+from .options import ExecutionOptions, Json, Model, Quiet, Tokenizer
 from .report import reported, say
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def substitutes_cli(
     k: Annotated[int, typer.Option("-k", min=1, help="Words to show, at most.")] = 10,
     tokenizer: Tokenizer = None,
     *,
-    execution: Execution,
+    execution: ExecutionOptions,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
