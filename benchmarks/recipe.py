@@ -65,6 +65,7 @@ ARMS: dict[str, Arm] = {
     "beta2-999-cooldown60": Arm(("train.cooldown=0.6",), beta2=0.999),
     "beta2-999-cooldown100": Arm(("train.cooldown=1.0",), beta2=0.999),
     "lanes128": Arm(("data.lanes=128", "train.lr=4.8e-3"), cost=0.954),
+    "beta2-999-lanes128": Arm(("data.lanes=128", "train.lr=4.8e-3"), beta2=0.999, cost=0.954),
     "lanes32": Arm(("data.lanes=32", "train.lr=3.3e-3"), cost=1.104),
     "muon-projections": Arm(muon="projections", cost=1.035),
     "muon-gates": Arm(muon="gates", cost=1.318),
