@@ -77,6 +77,30 @@ def test_decoding_finds_the_best_allowed_sequence(
         assert tuple(path) == best
 
 
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 99))
+def test_probabilities_of_spans_are_those_of_brute_force(lengths: list[int], seed: int) -> None:
+    allowed = bioul_transitions(["O", "B-X", "L-X", "U-X"])
+    crf = random_crf(4, allowed, seed)
+    mask = prefix_mask(lengths)
+    logits = torch.randn(*mask.shape, 4) * 2
+    logits[~mask] = torch.nan  # padding that must not be looked at
+    paths = crf.decode(logits.nan_to_num(), mask)
+    every = [[(a, b) for b in range(1, n + 1) for a in range(b)] for n in lengths]
+    for i, found in enumerate(crf.span_probabilities(logits, mask, paths, every)):
+        sequences = [p for p in product(range(4), repeat=lengths[i]) if is_allowed(allowed, p)]
+        weights = torch.tensor([score(crf, logits[i], p) for p in sequences]).softmax(0).tolist()
+        for (start, end), probability in zip(every[i], found, strict=True):
+            piece = tuple(paths[i][start:end])
+            same = [w for p, w in zip(sequences, weights) if p[start:end] == piece]
+            assert probability == pytest.approx(sum(same), abs=1e-5)
+            assert 0 <= probability <= 1
+
+
+def test_spans_of_no_tokens_have_no_probabilities() -> None:
+    nothing = torch.zeros(2, 0, NUM_TAGS), torch.zeros(2, 0, dtype=torch.bool)
+    assert random_crf().span_probabilities(*nothing, [[], []], [[], []]) == [[], []]
+
+
 def is_allowed(allowed: Tensor, path: tuple[int, ...]) -> bool:
     num_tags = len(allowed) - 2
     steps = [num_tags, *path, num_tags + 1]

@@ -4,6 +4,7 @@ Shapes: B sentences, T tokens, K tags. Masks are true for the tokens of a senten
 before its padding.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -82,6 +83,48 @@ class Crf(nn.Module):
             raise InputError("no allowed sequence of tags has a finite score; check the logits")
         return _follow_back(last, steps, mask)
 
+    @torch.no_grad()
+    def span_probabilities(
+        self,
+        logits: Float[Tensor, "B T K"],
+        mask: Bool[Tensor, "B T"],
+        paths: Sequence[Sequence[int]],
+        spans: Sequence[Sequence[tuple[int, int]]],
+    ) -> list[list[float]]:
+        """The marginal probability of pieces of each sentence's path, by forward-backward.
+
+        It is the share of all allowed sequences, each by its probability, that have the same tags
+        as the path from the first token of a span up to the one after its last.
+
+        Args:
+            logits: Scores of the tags.
+            mask: Which tokens are real.
+            paths: Tags of each sentence, as `decode` gives them.
+            spans: Which pieces of each path are asked for.
+        """
+        # Differences of long sums: in float64, which not every device has.
+        x, mask = logits.float().cpu().double(), mask.bool().cpu()
+        start, between, end = (t.cpu().double() for t in self._constrained())
+        if not x.shape[1]:
+            return [[] for _ in paths]
+        before, after = _forward(x, mask, start, between), _backward(x, mask, between, end)
+        partition = torch.logsumexp(before[:, -1] + end, dim=1).tolist()
+        tags = torch.zeros(mask.shape, dtype=torch.long)
+        tags[mask] = torch.tensor([tag for path in paths for tag in path], dtype=torch.long)
+        upto, behind, emitted = (t.gather(2, tags[:, :, None])[:, :, 0] for t in (before, after, x))
+        emitted[:, 1:] += between[tags[:, :-1], tags[:, 1:]]
+        sums = emitted.cumsum(dim=1).tolist()
+        found = []
+        for row, first_half, second_half, total, pieces in zip(
+            sums, upto.tolist(), behind.tolist(), partition, spans, strict=True
+        ):
+            scores = [
+                first_half[first] + row[stop - 1] - row[first] + second_half[stop - 1] - total
+                for first, stop in pieces
+            ]
+            found.append([min(1.0, math.exp(score)) for score in scores])
+        return found
+
     def _score(self, logits: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """The unnormalised score of the gold tags."""
         lengths = mask.sum(dim=1)
@@ -111,6 +154,27 @@ class Crf(nn.Module):
             self.transitions.masked_fill(~allowed[:k, :k], never),
             self.end.masked_fill(~allowed[:k, k + 1], never),
         )
+
+
+def _forward(x: Tensor, mask: Tensor, start: Tensor, between: Tensor) -> Float[Tensor, "B T K"]:
+    """log Σ exp of the scores of all tags up to a token that has each tag in turn.
+
+    In the padding, that of the last token.
+    """
+    rows = [start + x[:, 0]]
+    for t in range(1, x.shape[1]):
+        moved = torch.logsumexp(rows[-1][:, :, None] + between, dim=1) + x[:, t]
+        rows.append(torch.where(mask[:, t, None], moved, rows[-1]))
+    return torch.stack(rows, dim=1)
+
+
+def _backward(x: Tensor, mask: Tensor, between: Tensor, end: Tensor) -> Float[Tensor, "B T K"]:
+    """log Σ exp of the scores of all tags behind a token that has each tag in turn."""
+    rows = [end.expand(len(x), -1)]
+    for t in range(x.shape[1] - 1, 0, -1):
+        moved = torch.logsumexp(between + (x[:, t] + rows[-1])[:, None, :], dim=2)
+        rows.append(torch.where(mask[:, t, None], moved, rows[-1]))
+    return torch.stack(rows[::-1], dim=1)
 
 
 def bioul_transitions(labels: Sequence[str]) -> Tensor:
