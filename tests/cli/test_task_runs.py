@@ -27,6 +27,7 @@ def test_scores_of_all_seeds_or_one(run: Any, data: tuple[Path, Path], tmp_path:
     rows = [json.loads(run("evaluate", out, data[1], "--json", "--seed", n).stdout) for n in (1, 2)]
     assert [row["seed"] for row in rows] == [1, 2]
     every = json.loads(run("evaluate", out, data[1], "--json", "--all-seeds").stdout)
+    assert {row.pop("text") for row in rows} == {str(data[1])}
     assert every["seeds"] == rows and every["metric"] == "accuracy"
     assert every["mean"] == pytest.approx(sum(row["accuracy"] for row in rows) / 2)
     assert " ± " in run("evaluate", out, data[1], "--all-seeds").stdout
@@ -34,12 +35,19 @@ def test_scores_of_all_seeds_or_one(run: Any, data: tuple[Path, Path], tmp_path:
     other.write_bytes(data[1].read_bytes())
     several = run("evaluate", out, data[1], other, "--json", "--all-seeds").stdout.splitlines()
     assert [json.loads(line) for line in several] == [
-        {"text": str(path), **every} for path in (data[1], other)
+        {**every, "text": str(path)} for path in (data[1], other)
     ]
     printed = run("evaluate", out, data[1], other, "--seed", 1).stdout.splitlines()
     assert printed[0] == str(data[1]) and str(other) in printed
     wrong = run("evaluate", out, data[1], "--all-seeds", "--seed", 1, code=1).stderr
     assert "one of the two" in wrong
+    one = json.loads(run("evaluate", out, data[1], "--json", "--seed", 2).stdout)
+    assert one.keys() == {"text", *rows[1]}
+    (out / "seed-2").rename(tmp_path / "aside")
+    alone = json.loads(run("evaluate", out, data[1], "--json", "--all-seeds").stdout)
+    assert alone.keys() == every.keys() == {"text", "metric", "mean", "deviation", "seeds"}
+    assert alone["seeds"] == rows[:1] and alone["deviation"] == 0
+    (tmp_path / "aside").rename(out / "seed-2")
     # A seed alone does not make the record forget the other.
     said = run(*arguments, "--seeds", 1, "--resume", "-q").stdout
     assert "±" not in said
@@ -77,8 +85,8 @@ def test_labelled_data_from_a_pipe(run: Any, tmp_path: Path, kind: str) -> None:
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(pipe.write_bytes, path.read_bytes())
-        piped = run("evaluate", out, pipe, "--json").stdout
-    assert piped == run("evaluate", out, path, "--json").stdout
+        piped = json.loads(run("evaluate", out, pipe, "--json").stdout)
+    assert piped == json.loads(run("evaluate", out, path, "--json").stdout) | {"text": str(pipe)}
 
 
 def test_a_run_that_failed_before_its_first_model_can_be_started_again(

@@ -126,7 +126,7 @@ def evaluate_cli(
         if seed is not None and all_seeds:
             raise ConfigError("--seed and --all-seeds: expected one of the two")
         results, metric = _task_scores(model, texts, bilm, seed, all_seeds, execution.device)
-        _print_task_scores(results, metric, as_json)
+        _print_task_scores(results, metric, all_seeds, as_json)
         return
     if seed is not None or all_seeds or bilm is not None:
         raise ConfigError(f"--seed, --all-seeds and --model are for task runs; {model} is none")
@@ -334,15 +334,16 @@ def _task_scores(
     return results, metric
 
 
-def _print_task_scores(results: dict[str, list[Row]], metric: str, as_json: bool) -> None:
+def _print_task_scores(
+    results: dict[str, list[Row]], metric: str, all_seeds: bool, as_json: bool
+) -> None:
     """Print the scores of one seed, or what all come to, for each data file."""
     for i, (text, rows) in enumerate(results.items()):
-        name = {"text": text} if len(results) > 1 else {}
         if as_json:
-            scores = _summary(rows, metric) if len(rows) > 1 else rows[0]
-            print(json.dumps({**name, **scores}, ensure_ascii=False))
+            scores = _summary(rows, metric) if all_seeds else rows[0]
+            print(json.dumps({"text": text, **scores}, ensure_ascii=False))
             continue
-        if name:
+        if len(results) > 1:
             print(f"{'' if i == 0 else chr(10)}{text}")
         _print_seeds(rows, metric)
 
@@ -358,8 +359,10 @@ def _print_seeds(rows: list[Row], metric: str) -> None:
 
 
 def _summary(rows: list[Row], metric: str) -> Row:
+    """The scores of all seeds; the deviation of a single one is 0, as in `metrics.json`."""
     values = [row[metric] for row in rows]
-    return {"metric": metric, "mean": mean(values), "deviation": stdev(values), "seeds": rows}
+    deviation = stdev(values) if len(values) > 1 else 0.0
+    return {"metric": metric, "mean": mean(values), "deviation": deviation, "seeds": rows}
 
 
 def _print_seed(metrics: Row) -> None:
