@@ -1,6 +1,7 @@
 """`elmokit info` says what a model is, and what is wrong with it."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,12 @@ from typing import Any
 import pytest
 import torch
 from strategies import make_tiny, tiny_config
+from task_data import write_data
 
 from elmokit.cli.report import in_bytes, in_short
 from elmokit.text.ids import Vocab
+
+OLD_RUN = Path(__file__).parents[1] / "tasks" / "old_run" / "run"
 
 
 def test_json_of_a_saved_model(run: Any, tmp_path: Path) -> None:
@@ -85,3 +89,54 @@ def test_numbers_in_words() -> None:
         "0", "512", "999", "1k", "93.6M",
     ]  # fmt: skip
     assert [in_bytes(n) for n in (12, 374_434_792)] == ["12 bytes", "374 MB"]
+
+
+def test_a_task_run_is_described(run: Any, model: Path, tmp_path: Path) -> None:
+    data = write_data(tmp_path)[1]
+    out = tmp_path / "run"
+    sizes = ("dim=6", "words.dim=6", "words.min_count=1", "maxout_pieces=2", "train.epochs=1")
+    options = [part for size in sizes for part in ("--set", size)]
+    run("train", "classify", "--train", data, "--dev", data, "--model", model, "-o", out, "-q",
+        "--seeds", 2, *options)  # fmt: skip
+    facts = json.loads(run("info", out, "--json").stdout)
+    assert (facts["task"], facts["metric"]) == ("classify", "accuracy")
+    assert facts["train"]["path"] == str(data) and facts["dev"]["examples"] == 20
+    assert facts["settings"] == {
+        "words.dim": 6, "words.min_count": 1, "train.epochs": 1, "dim": 6, "maxout_pieces": 2,
+    }  # fmt: skip
+    summary = json.loads((out / "metrics.json").read_text())
+    for name in ("mean", "deviation", "best_seed"):
+        assert facts[name] == summary[name]
+    assert [seed["score"] for seed in facts["seeds"]] == [
+        seed["dev"]["accuracy"] for seed in summary["seeds"]
+    ]
+    assert facts["model"]["source"] == str(model) and facts["model"]["dim"] == 32
+    assert facts["labels"] == {"labels": ["bad", "good", "so-so"]}
+    assert facts["size_on_disk"] == sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
+    table = run("info", out).stdout
+    assert f"dev accuracy {summary['mean']:.4f} ± {summary['deviation']:.4f} over 2 seeds" in table
+    for part in ("classify", "20 examples", "train.epochs=1", "seed 2: accuracy", ", the best"):
+        assert part in table, part
+    assert "tokenizer=" not in table
+
+
+def test_a_task_run_that_is_not_finished_is_described(run: Any, tmp_path: Path) -> None:
+    shutil.copytree(OLD_RUN, tmp_path / "run")
+    (tmp_path / "run" / "metrics.json").unlink(missing_ok=True)
+    (tmp_path / "run" / "seed-1" / "metrics.json").unlink(missing_ok=True)
+    facts = json.loads(run("info", tmp_path / "run", "--json").stdout)
+    assert facts["metric"] is facts["mean"] is facts["best_seed"] is None
+    assert [(s["seed"], s["is_finished"], s["score"]) for s in facts["seeds"]] == [(1, False, None)]
+    table = run("info", tmp_path / "run").stdout
+    assert "none yet" in table and "seed 1: not finished" in table and "the baseline" in table
+    (tmp_path / "run" / "metrics.json").write_text('{"metric": "f1"}')
+    wrong = run("info", tmp_path / "run", code=1).stderr
+    assert "metrics.json" in wrong and wrong.count("\n") == 1
+
+
+def test_a_run_of_a_task_that_is_not_installed_is_described(run: Any, tmp_path: Path) -> None:
+    shutil.copytree(OLD_RUN, tmp_path / "run")
+    card = json.loads((tmp_path / "run" / "task.json").read_text())
+    (tmp_path / "run" / "task.json").write_text(json.dumps(card | {"task": "chunks"}))
+    facts = json.loads(run("info", tmp_path / "run", "--json").stdout)
+    assert facts["task"] == "chunks" and facts["settings"]["lstm_layers"] == 1

@@ -16,6 +16,7 @@ import typer
 from ..tables import format_table
 from .options import Force, Json, Model, Quiet, Verbose
 from .report import in_bytes, in_short, in_time, reported, say
+from .task_run import task_run_rows
 
 if TYPE_CHECKING:
     from ..formats.catalogue import ModelEntry
@@ -79,9 +80,22 @@ def download_cli(
 def info_cli(
     model: Model, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False
 ) -> None:
-    """Show what a model is: format, architecture, text, problems."""
-    from ..formats.catalogue import find_model
+    """Show what a model is: format, architecture, text, problems.
 
+    For the RUN of a trained task: its data, settings, biLM and scores.
+    """
+    from ..formats.catalogue import find_model
+    from ..tasks.runs.files import is_task_run
+
+    if is_task_run(model):
+        from ..tasks.runs.describe import describe_run
+
+        run = describe_run(model)
+        if as_json:
+            _print_json(run)
+        else:
+            _print_table(task_run_rows(run))
+        return
     entry = find_model(model)
     published = _published_record(entry) if entry and entry.status != "bundled" else None
     if published and not published["is_cached"]:

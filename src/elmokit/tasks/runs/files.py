@@ -90,6 +90,14 @@ def write_whole_json(path: Path, value: dict[str, Any]) -> None:
         write_json(temporary, value)
 
 
+def dev_score(seed: Path, metric: str) -> float | None:
+    """The score of a finished seed on the development data, from the folder of that seed."""
+    path = seed / "metrics.json"
+    if not is_there(path):
+        return None
+    return float(json_field(read_json(path), f"dev.{metric}", int, float, where=str(path)))
+
+
 @contextmanager
 def run_folder(folder: Path) -> Iterator[None]:
     """Make the folder of a run; a new one in which nothing has begun does not stay."""
@@ -183,7 +191,7 @@ def check_unchanged(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
         now["config"]["train"]["epochs"] = epochs
     if now["model"] and before.get("model"):  # the folder of the biLM may move
         now["model"] = now["model"] | {"source": before["model"]["source"]}
-    there, here = _flat(before), _flat(now)
+    there, here = flat(before), flat(now)
     skipped = {*_MAY_CHANGE, *_same_data(there, here)}
     names = [name for name in {**there, **here} if name not in skipped]
     changed = [name for name in names if there.get(name) != here.get(name)]
@@ -213,12 +221,12 @@ def _same_data(there: dict[str, Any], here: dict[str, Any]) -> Iterator[str]:
             yield f"{side}.path"
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """All values by their dotted names."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         name = f"{prefix}{key}"
-        found |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
+        found |= flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
     return found
 
 
