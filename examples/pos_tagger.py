@@ -1,4 +1,4 @@
-"""A task of your own in under 100 lines: a part-of-speech tagger, one linear layer on frozen ELMo.
+"""A task of your own in about 100 lines: a part-of-speech tagger, one linear layer on frozen ELMo.
 
     python examples/pos_tagger.py [TRAIN.conllu DEV.conllu] [--model en] [-o RUN]
 
@@ -20,6 +20,7 @@ from elmokit import load_task, train_task
 from elmokit.tasks.config import TaskConfig, TrainerConfig, WordsConfig
 from elmokit.tasks.parts.conll import TaggedSentence, read_conllu
 from elmokit.tasks.parts.embedding import TaskEmbedding
+from elmokit.tasks.parts.passage import Passage
 from elmokit.tasks.task import LabelSets, Read, Scores, Task, TaskModel
 from elmokit.text.reader import Reader
 
@@ -58,7 +59,7 @@ class LinearTagger(TaskModel[TaggedSentence, list[str]]):
 class PosTask(Task[PosConfig, TaggedSentence, list[str]]):
     """Universal part-of-speech tags of CoNLL-U files."""
 
-    name, metric = "pos", "accuracy"
+    name, metric, formats = "pos", "accuracy", {"conllu": (".conllu",)}
     config_class = PosConfig
 
     def read(
@@ -67,7 +68,11 @@ class PosTask(Task[PosConfig, TaggedSentence, list[str]]):
         return read_conllu(path)
 
     def example(self, line: str, reader: Reader, config: PosConfig) -> TaggedSentence:
-        return TaggedSentence(tuple(reader.tokens(line)), ())
+        source = Passage.read(line, reader)
+        return TaggedSentence(source.tokens, (), source)
+
+    def text(self, example: TaggedSentence) -> str:
+        return example.source.text if example.source else super().text(example)
 
     def sentences(self, example: TaggedSentence) -> list[Sequence[str]]:
         return [example.tokens]
@@ -95,5 +100,5 @@ if __name__ == "__main__":
     args = parser.parse_args()
     done = train_task(PosTask(), args.train, args.dev, args.model, args.output)
     print(f"accuracy on the development data: {done['mean']:.3f}")
-    for example, tags in load_task(args.output, task=PosTask()).predict_texts(["She has a gift ."]):
-        print(" ".join(f"{word}/{tag}" for word, tag in zip(example.tokens, tags or ())))
+    found = load_task(args.output, task=PosTask())("She has a gift.").to_dict()
+    print(" ".join(f"{word}/{tag}" for word, tag in zip(found["tokens"], found["tags"])))

@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import elmokit
-from elmokit import Elmo, ScalarMix, model
+from elmokit import Elmo, ScalarMix, model, tasks
 
 
 def parameters(function: object) -> list[str]:
@@ -72,3 +72,21 @@ def test_fields_of_results() -> None:
     )  # fmt: skip
     assert model.Substitute._fields == ("word", "rank", "probability", "forward", "backward")
     assert model.Substitutes._fields == ("best", "original")
+
+
+def test_results_of_tasks() -> None:
+    expected = {
+        tasks.NerResult: ["entities", "tokens", "tags"],
+        tasks.LabelResult: ["label", "probabilities"],
+        tasks.SnliResult: ["label", "probabilities", "premise", "hypothesis"],
+        tasks.SrlResult: ["frames", "tokens"],
+        tasks.CorefResult: ["clusters", "tokens"],
+        tasks.SquadResult: ["id", "question", "answer", "start", "end", "probability"],
+        tasks.OtherResult: ["values"],
+    }
+    for kind, names in expected.items():
+        assert [f.name for f in fields(kind)] == ["task", "text", *names]
+    assert [f.name for f in fields(tasks.Entity)] == ["text", "label", "start", "end", "score"]
+    assert [f.name for f in fields(tasks.Argument)] == ["text", "label", "start", "end"]
+    assert [f.name for f in fields(tasks.SrlFrame)] == ["predicate", "arguments", "tags"]
+    assert [f.name for f in fields(tasks.TextSpan)] == ["text", "start", "end"]

@@ -17,7 +17,8 @@ def test_questions_from_the_command_line(run: Any, tmp_path: Path) -> None:
                  "-q", *OPTIONS)  # fmt: skip
     assert "dev f1" in result.stdout and result.stderr == ""
     metrics = json.loads(run("evaluate", out, data, "--json").stdout)
-    assert metrics.keys() == {"seed", "f1", "exact_match", "examples"} and metrics["examples"] == 20
+    assert metrics.keys() == {"text", "seed", "f1", "exact_match", "examples"}
+    assert metrics["examples"] == 20
 
     context = "In 1901, Bob\ncame to Rome."
     asked = ("--question", "Who came?", "--question", "Where?")

@@ -59,7 +59,8 @@ def test_ner_from_files_to_tags(
     assert first.split("\n")[0] == "Bob\tB-PER" and second == "Bob\tB-PER\n\n"
     rows = [json.loads(line) for line in
             run("predict", out, tmp_path / "in.txt", "--json").stdout.splitlines()]  # fmt: skip
-    assert rows[0]["tags"][0] == "B-PER" and rows[1] is None and rows[2]["tokens"] == ["Bob"]
+    assert rows[0]["tags"][0] == "B-PER" and rows[2]["tokens"] == ["Bob"]
+    assert rows[1] == {"task": "ner", "text": "", "entities": [], "tokens": [], "tags": []}
     refused = run(*arguments, code=1)
     assert "--resume" in refused.stderr and refused.stderr.count("\n") == 1
     assert "1.0000" in run(*arguments, "--config", tmp_path / "small.toml", "--elmo", "both",

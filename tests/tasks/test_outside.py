@@ -57,7 +57,7 @@ def test_a_task_is_given_as_an_object(example: ModuleType, tmp_path: Path) -> No
     ((sentence, tags),) = trained.predict_texts(["The dog ran ."])
     assert tags is not None and len(tags) == len(sentence.tokens) == 4
     assert json.loads(task.as_text(sentence, tags)) == {
-        "tokens": ["The", "dog", "ran", "."], "tags": tags,
+        "task": "pos", "text": "The dog ran .", "tokens": ["The", "dog", "ran", "."], "tags": tags,
     }  # fmt: skip
 
 

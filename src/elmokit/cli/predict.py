@@ -1,7 +1,8 @@
 """`elmokit predict`: what a trained task model says about a text."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,6 +37,15 @@ def predict_cli(
     context: Annotated[
         str | None, typer.Option(metavar="WORDS", help="The text itself, to ask --question about.")
     ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Format of TEXT: text, or one of the task's data (conll, klue, tsv, jsonl, trees, "
+            "squad); default: by the suffix, and text for all others.",
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -46,52 +56,74 @@ def predict_cli(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Print what a trained model says about each line of a text.
+    """Print what a trained model says about each line of a text, or about a data file.
 
     ner prints a token and its tag per line, and an empty line after each sentence; classify and
     snli print the label and the probabilities of all; squad prints the answer, srl and coref the
     text with its parts in brackets. Of a line, snli reads a premise, a tab and a hypothesis; srl a
-    sentence with its [predicate] in brackets; squad a question, a tab and a text, or a JSON object
-    with question and context. With --json, all print one object per line.
+    sentence with each [predicate] in brackets; squad a question, a tab and a text, or a JSON object
+    with question and context. With --json, all print one object per text, with the text itself and
+    the offsets of what was found in it.
+
+    TEXT can also be a file of the kind that the task trains on, such as CoNLL columns or SQuAD's
+    JSON; the labels in it are ignored.
     """
     from ..tasks.runs.load import load_task
 
-    if context is None:
-        check_text(text)
-    elif not question or text != "-":
+    if context is not None and (not question or text != "-"):
         raise ConfigError("--context: expected --question, and no other TEXT")
+    if question and form not in (None, "text"):
+        raise ConfigError(f"--question asks about text; --format {form} has its own questions")
+    if context is None and not Path(text).is_dir():  # a task may read a folder of files
+        check_text(text)
     trained = load_task(run, model=model, device=device)
-    lines: Iterable[str] = read_lines(text)
+    chosen = "text" if question else form or trained.task.format_of(text)
+    if chosen != "text":
+        every = trained.unlabelled(text, chosen)
+        for examples in grouped(every, len, max_items=LINES_AT_ONCE, max_size=LINES_AT_ONCE):
+            _print(trained, examples, as_json)
+        return
+    lines: Iterable[str] = read_lines(text) if context is None else [context]
     if question:
         if trained.task.name != "squad":
             raise ConfigError(f"--question: {run} is a run of {trained.task.name}, not of squad")
-        whole = "\n".join(lines) if context is None else context
-        if not all(words.strip() for words in (*question, whole)):
-            raise InputError("--question or the text is empty: expected words in both")
-        lines = [json.dumps({"question": one, "context": whole}) for one in question]
+        lines = _asked(trained, question, lines)
     numbered = enumerate(lines, start=1)
     for window in grouped(
         numbered, lambda row: len(row[1]), max_items=LINES_AT_ONCE, max_size=1 << 20
     ):
-        examples, error = _examples(trained, window, text)
-        for example, prediction in zip(examples, trained.predict(examples), strict=True):
-            if as_json:
-                row = None if prediction is None else trained.task.as_json(example, prediction)
-                print(json.dumps(row, ensure_ascii=False))
-            else:
-                print("" if prediction is None else trained.task.as_text(example, prediction))
+        found, error = _examples(trained, window, text)
+        _print(trained, found, as_json)
         if error is not None:
             raise error
 
 
+def _asked(trained: "AnyTrainedTask", questions: Sequence[str], lines: Iterable[str]) -> list[str]:
+    """A line for each question about the whole text."""
+    whole = "\n".join(lines)
+    if not all(words.strip() for words in (*questions, whole)):
+        raise InputError("--question or the text is empty: expected words in both")
+    return [trained.task.line((question, whole), trained.config) for question in questions]
+
+
+def _print(trained: "AnyTrainedTask", texts: Sequence[Sequence[Any]], as_json: bool) -> None:
+    if as_json:
+        for result in trained.results(texts):
+            print(json.dumps(result.to_dict(), ensure_ascii=False))
+        return
+    examples = [example for of_text in texts for example in of_text]
+    for example, prediction in zip(examples, trained.predict(examples), strict=True):
+        print("" if prediction is None else trained.task.as_text(example, prediction))
+
+
 def _examples(
     trained: "AnyTrainedTask", lines: Iterable[tuple[int, str]], path: str
-) -> tuple[list[Any], InputError | None]:
-    """The lines as examples, up to the first that cannot be read; what is wrong with that."""
+) -> tuple[list[list[Any]], InputError | None]:
+    """The examples of each line, up to the first that cannot be read; what is wrong with that."""
     examples = []
     for number, line in lines:
         try:
-            examples.append(trained.example(line))
+            examples.append(trained.examples(line))
         except InputError as e:
             return examples, InputError(f"{path}, line {number}: {e}")
     return examples, None

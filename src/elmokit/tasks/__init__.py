@@ -3,7 +3,7 @@
 A task is one file (`ner`, `classify`, `snli`, `srl`) or folder (`squad`, `coref`): its settings,
 how its files are read, its model and its score. `parts` holds what the models share, such as
 `TaskEmbedding`, which knows where ELMo goes; `runs` trains, resumes and loads them; `registry`
-finds them by name.
+finds them by name; `results` are what they say about a text.
 """
 
 from .config import ElmoPlacement as ElmoPlacement
@@ -15,6 +15,19 @@ from .parts.bilm import load_bilm as load_bilm
 from .parts.embedding import TaskEmbedding as TaskEmbedding
 from .parts.embedding import TokenBatch as TokenBatch
 from .registry import find_task as find_task
+from .results import Argument as Argument
+from .results import CorefResult as CorefResult
+from .results import Entity as Entity
+from .results import LabelResult as LabelResult
+from .results import NerResult as NerResult
+from .results import OtherResult as OtherResult
+from .results import Result as Result
+from .results import SnliResult as SnliResult
+from .results import SquadResult as SquadResult
+from .results import SrlFrame as SrlFrame
+from .results import SrlResult as SrlResult
+from .results import TextSpan as TextSpan
+from .runs.describe import describe_run as describe_run
 from .runs.load import TrainedTask as TrainedTask
 from .runs.load import load_seeds as load_seeds
 from .runs.load import load_task as load_task

@@ -4,8 +4,9 @@ The model is the biattentive classification network (McCann et al. 2017; paper, 
 sentiment). It reads PTB trees with labels, TSV and JSON lines.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -73,10 +74,11 @@ class ClassifyConfig(TaskConfig):
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """A text, in tokens, of one class."""
+    """A text, in tokens, of one class; and as it was written, where that matters."""
 
     tokens: tuple[str, ...]
     label: str
+    text: str | None = field(default=None, repr=False, compare=False)
 
 
 def read_trees(
@@ -294,6 +296,11 @@ class ClassifyTask(LabelTask[ClassifyConfig, LabelledText]):
 
     name: ClassVar[str] = "classify"
     config_class = ClassifyConfig
+    formats: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "tsv": (".tsv",),
+        "jsonl": (".jsonl", ".ndjson"),
+        "trees": (".ptb", ".tree", ".trees"),
+    }
 
     def read(
         self, path: Path, config: ClassifyConfig, reader: Reader, *, is_training: bool
@@ -327,7 +334,27 @@ class ClassifyTask(LabelTask[ClassifyConfig, LabelledText]):
             raise InputError(
                 f"a JSON object without text in the field {quoted(config.text)}; found {found:.80}"
             )
-        return LabelledText(tuple(reader.tokens(text)), "")
+        return LabelledText(tuple(reader.tokens(text)), "", text)
+
+    def line(self, texts: Sequence[str], config: ClassifyConfig) -> str:
+        return json.dumps({config.text: texts[0]})
+
+    def unlabelled(
+        self, path: Path, form: str, config: ClassifyConfig, reader: Reader
+    ) -> list[list[LabelledText]]:
+        """The texts of a file, the empty ones too."""
+        if form == "trees":
+            return [[tree] for tree in read_trees(path)]
+        if form == "jsonl":
+            rows = json_lines(path)
+            texts = [_field(record, where, config.text, str) for where, record in rows]
+        else:
+            column = config.text if config.text_column is None else config.text_column
+            texts = [text for _, (text,) in table_rows(path, column)]
+        return [[LabelledText(tuple(reader.tokens(text)), "", text)] for text in texts]
+
+    def text(self, example: LabelledText) -> str:
+        return " ".join(example.tokens) if example.text is None else example.text
 
     def sentences(self, example: LabelledText) -> list[Sequence[str]]:
         return [example.tokens]

@@ -3,10 +3,11 @@
 The model is the biLSTM-CRF tagger.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +17,15 @@ from ..errors import FormatError
 from ..nn.shapes import Float
 from ..text.reader import Reader
 from .config import MAX_LAYERS, MAX_WIDTH, ElmoPlacement, TaskConfig, below_one
-from .parts.conll import TaggedSentence, read_tagged
+from .parts.conll import TaggedSentence, read_columns, read_klue, read_tagged
 from .parts.crf import Crf, bioul_transitions
 from .parts.embedding import TaskEmbedding, TokenBatch
 from .parts.encoders import BiLstm
 from .parts.lines import split_held_out
 from .parts.metrics import require_libraries, span_scores
-from .parts.tags import bio_to_bioul, bioul_to_bio
+from .parts.passage import Passage
+from .parts.tags import bio_to_bioul, bioul_to_bio, spans
+from .results import Entity, NerResult, Result
 from .task import LabelSets, Read, Scores, Task, TaskModel
 
 
@@ -42,7 +45,23 @@ class NerConfig(TaskConfig):
         below_one(self, "dropout")
 
 
-class NerTagger(TaskModel[TaggedSentence, list[str]]):
+class ScoredTags(list[str]):
+    """BIO tags of a sentence, and the probability of each of its spans.
+
+    `find_scores` is asked for these only when they are wanted: an evaluation needs none.
+    """
+
+    def __init__(self, tags: Iterable[str], find_scores: Callable[[], Sequence[float]]) -> None:
+        super().__init__(tags)
+        self._find_scores = find_scores
+
+    @property
+    def scores(self) -> Sequence[float]:
+        """The probability of each span, from left to right."""
+        return self._find_scores()
+
+
+class NerTagger(TaskModel[TaggedSentence, ScoredTags]):
     """[x; ELMo] → biLSTM layers → scores of the tags → a CRF over the sentence.
 
     It reads and gives BIO tags; inside it scores BIOUL tags, with the transitions that make no
@@ -77,19 +96,31 @@ class NerTagger(TaskModel[TaggedSentence, list[str]]):
         )
         return -self.crf.log_likelihood(self(batch), tags, batch.mask).mean()
 
-    def predict(self, examples: Sequence[TaggedSentence], read: Read) -> list[list[str]]:
-        """The BIO tags of each sentence."""
+    def predict(self, examples: Sequence[TaggedSentence], read: Read) -> list[ScoredTags]:
+        """The BIO tags of each sentence, and how probable its entities are."""
         batch = read([example.tokens for example in examples])
-        paths = self.crf.decode(self(batch), batch.mask)
-        return [list(bioul_to_bio([self.tags[i] for i in path])) for path in paths]
+        logits = self(batch)
+        paths = self.crf.decode(logits, batch.mask)
+        tags = [bioul_to_bio([self.tags[i] for i in path]) for path in paths]
+        pieces = [[(start, end) for _, start, end in spans(row)] for row in tags]
+        every = cache(lambda: self.crf.span_probabilities(logits, batch.mask, paths, pieces))
+
+        def scores_of(i: int) -> Sequence[float]:
+            return every()[i]
+
+        return [ScoredTags(row, partial(scores_of, i)) for i, row in enumerate(tags)]
 
 
-class NerTask(Task[NerConfig, TaggedSentence, list[str]]):
+class NerTask(Task[NerConfig, TaggedSentence, ScoredTags]):
     """Entities in BIO tags: CoNLL columns, IOB2 or KLUE's character tags."""
 
     name: ClassVar[str] = "ner"
     metric: ClassVar[str] = "f1"
     config_class = NerConfig
+    formats: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "conll": (".conll", ".iob", ".iob2", ".bio", ".tsv"),
+        "klue": (".tsv",),
+    }
 
     def read(
         self, path: Path, config: NerConfig, reader: Reader, *, is_training: bool
@@ -101,10 +132,20 @@ class NerTask(Task[NerConfig, TaggedSentence, list[str]]):
             sentences, lambda s: " ".join(s.tokens), config.held_out, is_training=is_training
         )
 
+    def unlabelled(
+        self, path: Path, form: str, config: NerConfig, reader: Reader
+    ) -> list[list[TaggedSentence]]:
+        """The sentences of a file; CoNLL's may have no tags."""
+        if form == "klue":
+            found = read_klue(path, reader.spans, labelled=False)
+        else:
+            found = read_columns(path, labelled=False)
+        return [[sentence] for sentence in found]
+
     def example(self, line: str, reader: Reader, config: NerConfig) -> TaggedSentence:
         """The tokens of a line, without tags."""
-        tokens = tuple(reader.tokens(line))
-        return TaggedSentence(tokens, ("O",) * len(tokens))
+        source = Passage.read(line, reader)
+        return TaggedSentence(source.tokens, ("O",) * len(source.tokens), source)
 
     def sentences(self, example: TaggedSentence) -> list[Sequence[str]]:
         return [example.tokens]
@@ -121,14 +162,29 @@ class NerTask(Task[NerConfig, TaggedSentence, list[str]]):
     ) -> NerTagger:
         return NerTagger(config, embedding, label_sets["types"])
 
-    def score(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> Scores:
+    def score(
+        self, examples: Sequence[TaggedSentence], predictions: Sequence[ScoredTags]
+    ) -> Scores:
         """Precision, recall and F1 of the entities."""
         return dict(span_scores([list(e.tags) for e in examples], list(predictions)))
 
-    def as_json(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        return {"tokens": list(example.tokens), "tags": prediction}
+    def result(self, example: TaggedSentence, prediction: ScoredTags | None) -> Result:
+        """The entities, where they are in the text, and how probable they are."""
+        source = example.source or Passage.of_tokens(example.tokens)
+        tags = prediction or ScoredTags((), tuple)
+        entities = []
+        for (label, first, stop), score in zip(spans(tags), tags.scores, strict=True):
+            text, start, end = source.piece(first, stop)
+            entities.append(Entity(text, label, start, end, score))
+        return NerResult(
+            task=self.name,
+            text=source.text,
+            entities=tuple(entities),
+            tokens=source.tokens,
+            tags=tuple(tags),
+        )
 
-    def as_text(self, example: TaggedSentence, prediction: list[str]) -> str:
+    def as_text(self, example: TaggedSentence, prediction: ScoredTags) -> str:
         """A token and its tag per line, as in CoNLL's files; an empty line ends the sentence."""
         pairs = zip(example.tokens, prediction, strict=True)
         return "".join(f"{token}\t{tag}\n" for token, tag in pairs)

@@ -5,7 +5,7 @@ al. 2017; paper, section 4: SNLI). Shapes: P pairs, B = 2P sentences (all premis
 hypotheses), T tokens, K labels.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,7 +32,8 @@ from .parts.lines import (
     tokenized_rows,
 )
 from .parts.metrics import require_libraries
-from .task import LabelModel, LabelSets, LabelTask, Read
+from .results import Result, SnliResult
+from .task import LabelModel, LabelPrediction, LabelSets, LabelTask, Read
 
 NAMES = (("premise", "hypothesis", "label"), ("sentence1", "sentence2", "gold_label"))
 """What the files call the three: ours, and the original ones."""
@@ -68,11 +69,21 @@ class SnliConfig(TaskConfig):
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """A premise and a hypothesis, in tokens, and what the one means for the other."""
+    """A premise and a hypothesis, in tokens, and what the one means for the other.
+
+    `texts` are the two as they were written, where that matters.
+    """
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
     label: str = ""
+    texts: tuple[str, str] | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def read(cls, premise: str, hypothesis: str, reader: Reader) -> "SentencePair":
+        """Two texts without a label."""
+        sides = tuple(reader.tokens(premise)), tuple(reader.tokens(hypothesis))
+        return cls(*sides, texts=(premise, hypothesis))
 
 
 def read_inference(path: Path | str, tokenizer: Callable[[str], list[str]]) -> list[SentencePair]:
@@ -96,25 +107,50 @@ def read_inference(path: Path | str, tokenizer: Callable[[str], list[str]]) -> l
     return pairs
 
 
+def read_sides(path: Path | str, *, is_json: bool) -> list[tuple[str, str]]:
+    """Premise and hypothesis of each row of a file, whatever its label, if it has one."""
+    if is_json:
+        records = json_lines(path)
+        return [(_side(record, 0, where), _side(record, 1, where)) for where, record in records]
+    lines = filled_lines(path)
+    sides = _header_names(path, lines, 2)[:2]
+    return [(first, second) for _, (first, second) in table_rows(path, *sides, lines=lines)]
+
+
 def _json_rows(path: Path | str, lines: Lines) -> Iterator[LabelledRow]:
     for where, record in json_lines(path, lines):
-        names = NAMES[1] if NAMES[1][0] in record and NAMES[0][0] not in record else NAMES[0]
-        premise, hypothesis = (json_field(record, n, str, where=where) for n in names[:2])
-        label = json_field(record, names[2], str, int, where=where)
-        yield where, [premise, hypothesis], str(label)
+        sides = [_side(record, i, where) for i in (0, 1)]
+        label = json_field(record, _names(record)[2], str, int, where=where)
+        yield where, sides, str(label)
+
+
+def _side(record: dict[str, Any], i: int, where: str) -> str:
+    text: str = json_field(record, _names(record)[i], str, where=where)
+    return text
+
+
+def _names(record: dict[str, Any]) -> tuple[str, str, str]:
+    """What an object calls the three."""
+    return NAMES[1] if NAMES[1][0] in record and NAMES[0][0] not in record else NAMES[0]
 
 
 def _table_rows(path: Path | str, lines: Lines) -> Iterator[LabelledRow]:
-    header = lines[0][1]
-    columns = [name.strip() for name in header.split("\t")]
-    names = next((names for names in NAMES if set(names) <= set(columns)), None)
-    if names is None:
-        raise FormatError(
-            f"{path}: expected JSON lines, or a header with {', '.join(NAMES[0])} "
-            f"(or {', '.join(NAMES[1])}); the first line is {header!r:.80}"
-        )
+    names = _header_names(path, lines, 3)
     for where, (*sides, label) in table_rows(path, *names, lines=lines):
         yield where, sides, label
+
+
+def _header_names(path: Path | str, lines: Lines, number: int) -> tuple[str, str, str]:
+    """What the header of a table calls the three, of which the first `number` must be there."""
+    header = lines[0][1]
+    columns = {name.strip() for name in header.split("\t")}
+    for names in NAMES:
+        if columns.issuperset(names[:number]):
+            return names
+    raise FormatError(
+        f"{path}: expected JSON lines, or a header with {', '.join(NAMES[0][:number])} "
+        f"(or {', '.join(NAMES[1][:number])}); the first line is {header!r:.80}"
+    )
 
 
 class Esim(LabelModel[SentencePair]):
@@ -196,6 +232,11 @@ class SnliTask(LabelTask[SnliConfig, SentencePair]):
 
     name: ClassVar[str] = "snli"
     config_class = SnliConfig
+    inputs: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
+    formats: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "tsv": (".tsv",),
+        "jsonl": (".jsonl", ".ndjson"),
+    }
 
     def read(
         self, path: Path, config: SnliConfig, reader: Reader, *, is_training: bool
@@ -210,15 +251,35 @@ class SnliTask(LabelTask[SnliConfig, SentencePair]):
     def example(self, line: str, reader: Reader, config: SnliConfig) -> SentencePair:
         """The premise and the hypothesis of a line, separated by a tab, or of a JSON object."""
         if not line.strip():
-            return SentencePair((), ())
-        sides = [tuple(reader.tokens(text)) for text in _texts(json_object(line), line)]
-        if len(sides) != 2 or not all(sides):
-            raise InputError(
-                f"{line!r:.80}: expected a premise, a tab, and a hypothesis, or a JSON object with "
-                "'premise' and 'hypothesis'"
-            )
-        premise, hypothesis = sides
-        return SentencePair(premise, hypothesis)
+            return SentencePair((), (), texts=("", ""))
+        record = json_object(line)
+        texts = _texts(record, line)
+        if len(texts) == 2 and (record is not None or all(map(str.strip, texts))):
+            return SentencePair.read(texts[0], texts[1], reader)
+        raise InputError(
+            f"{line!r:.80}: expected a premise, a tab, and a hypothesis, or a JSON object with "
+            "'premise' and 'hypothesis'"
+        )
+
+    def unlabelled(
+        self, path: Path, form: str, config: SnliConfig, reader: Reader
+    ) -> list[list[SentencePair]]:
+        """The pairs of a file, those without a gold label too."""
+        sides = read_sides(path, is_json=form == "jsonl")
+        return [[SentencePair.read(*texts, reader)] for texts in sides]
+
+    def result(self, example: SentencePair, prediction: LabelPrediction | None) -> Result:
+        """The label, the probabilities of all, and the two texts."""
+        joined = " ".join(example.premise), " ".join(example.hypothesis)
+        premise, hypothesis = example.texts or joined
+        said: dict[str, Any] = {} if prediction is None else {**prediction}
+        return SnliResult(
+            task=self.name,
+            text=f"{premise}\t{hypothesis}",
+            premise=premise,
+            hypothesis=hypothesis,
+            **said,
+        )
 
     def sentences(self, example: SentencePair) -> list[Sequence[str]]:
         return [example.premise, example.hypothesis]

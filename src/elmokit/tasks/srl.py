@@ -10,9 +10,10 @@ SRL). Arguments are counted as by srl-eval.pl, the CoNLL-2005 scorer:
 - V, with its pieces C-V, does not count: the predicate is given.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,7 +25,7 @@ from ..config import within
 from ..errors import FormatError, InputError
 from ..files.read import json_field
 from ..nn.shapes import Float, Int
-from ..text.reader import Reader, parse_marked, split_marked
+from ..text.reader import Reader, parse_marked
 from .config import (
     MAX_COUNT,
     MAX_LAYERS,
@@ -40,10 +41,16 @@ from .parts.embedding import TaskEmbedding, TokenBatch
 from .parts.encoders import AlternatingLstm
 from .parts.lines import json_lines, split_held_out
 from .parts.metrics import check_lengths, precision_recall_f1
+from .parts.passage import Passage
 from .parts.tags import bio_fault, spans
+from .results import Argument as FoundArgument
+from .results import Result, SrlFrame, SrlResult, TextSpan
 from .task import LabelSets, Read, Scores, Task, TaskModel
 
 NOT_COUNTED = "V"
+NO_PREDICATE = -1
+"""In place of a predicate, where nothing is asked about a sentence."""
+_MARKED = re.compile(r"\[([^\[\]]*)\]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,11 +87,16 @@ class SrlConfig(TaskConfig):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A sentence, one of its predicates, and the BIO tags of that predicate's arguments."""
+    """A sentence, one of its predicates, and the BIO tags of that predicate's arguments.
+
+    `source` is the text that it was, if it was one, and `marked` where in it the predicate is.
+    """
 
     tokens: tuple[str, ...]
     predicate: int
     tags: tuple[str, ...]
+    source: Passage | None = field(default=None, repr=False, compare=False)
+    marked: tuple[int, int] | None = field(default=None, repr=False, compare=False)
 
 
 def read_frames(path: Path | str) -> list[Frame]:
@@ -95,10 +107,7 @@ def read_frames(path: Path | str) -> list[Frame]:
     """
     frames = []
     for where, record in json_lines(path):
-        tokens = _texts(json_field(record, "words", list, where=where), "words", where)
-        if not all(token.strip() for token in tokens):
-            blank = next(i for i, token in enumerate(tokens) if not token.strip())
-            raise FormatError(f"{where}: word {blank} is empty")
+        tokens = _words(record, where)
         for i, frame in enumerate(json_field(record, "frames", list, where=where)):
             frames.append(_frame(frame, tokens, f"{where}, frame {i}"))
     if not frames:
@@ -106,12 +115,42 @@ def read_frames(path: Path | str) -> list[Frame]:
     return frames
 
 
-def _frame(record: Any, tokens: tuple[str, ...], where: str) -> Frame:
+def read_predicates(path: Path | str) -> list[list[Frame]]:
+    """The predicates of each sentence of such a file, whatever their tags, if they have any."""
+    return [
+        [
+            _unlabelled(tokens, _predicate(frame, tokens, f"{where}, frame {i}"))
+            for i, frame in enumerate(json_field(record, "frames", list, where=where))
+        ]
+        or [_unlabelled(tokens, NO_PREDICATE)]
+        for where, record in json_lines(path)
+        for tokens in [_words(record, where)]
+    ]
+
+
+def _unlabelled(tokens: tuple[str, ...], predicate: int, source: Passage | None = None) -> Frame:
+    return Frame(tokens, predicate, ("O",) * len(tokens), source)
+
+
+def _words(record: dict[str, Any], where: str) -> tuple[str, ...]:
+    tokens = _texts(json_field(record, "words", list, where=where), "words", where)
+    if not all(token.strip() for token in tokens):
+        blank = next(i for i, token in enumerate(tokens) if not token.strip())
+        raise FormatError(f"{where}: word {blank} is empty")
+    return tokens
+
+
+def _predicate(record: Any, tokens: tuple[str, ...], where: str) -> int:
     if not isinstance(record, dict):
         raise FormatError(f"{where}: expected an object with pred and tags, found {record!r:.40}")
-    predicate = json_field(record, "pred", int, where=where)
+    predicate: int = json_field(record, "pred", int, where=where)
     if not 0 <= predicate < len(tokens):
         raise FormatError(f"{where}: pred={predicate}, but the sentence has {len(tokens)} words")
+    return predicate
+
+
+def _frame(record: Any, tokens: tuple[str, ...], where: str) -> Frame:
+    predicate = _predicate(record, tokens, where)
     tags = _texts(json_field(record, "tags", list, where=where), "tags", where)
     if len(tags) != len(tokens):
         raise FormatError(f"{where}: found {len(tags)} tags for {len(tokens)} words")
@@ -181,6 +220,14 @@ class SrlTagger(TaskModel[Frame, list[str]]):
         batch = read([example.tokens for example in examples])
         positions = [example.predicate for example in examples]
         return batch, self(batch, torch.tensor(positions, device=batch.mask.device))
+
+
+def _marked_token(source: Passage, start: int, end: int) -> int | None:
+    """The first token of a marked word of several, such as the stem of 태어났다; else None."""
+    span = source.cover(start, end)
+    if span is None or span.first == span.last or any(map(str.isspace, source.text[start:end])):
+        return None
+    return span.first if source.characters(span) == (start, end) else None
 
 
 def bio_tags(labels: Sequence[str]) -> list[str]:
@@ -254,6 +301,7 @@ class SrlTask(Task[SrlConfig, Frame, list[str]]):
     name: ClassVar[str] = "srl"
     metric: ClassVar[str] = "f1"
     config_class = SrlConfig
+    formats: ClassVar[Mapping[str, tuple[str, ...]]] = {"jsonl": (".jsonl", ".ndjson")}
 
     def read(
         self, path: Path, config: SrlConfig, reader: Reader, *, is_training: bool
@@ -270,16 +318,41 @@ class SrlTask(Task[SrlConfig, Frame, list[str]]):
             frames = [frames[i] for i in kept.tolist()]
         return frames
 
+    def unlabelled(
+        self, path: Path, form: str, config: SrlConfig, reader: Reader
+    ) -> list[list[Frame]]:
+        """The predicates of each sentence of a file."""
+        return read_predicates(path)
+
     def example(self, line: str, reader: Reader, config: SrlConfig) -> Frame:
-        """The tokens of a line whose predicate is in brackets."""
+        """The tokens of a line and the first predicate in brackets."""
+        return self.examples(line, reader, config)[0]
+
+    def examples(self, line: str, reader: Reader, config: SrlConfig) -> list[Frame]:
+        """A frame for each predicate of a line that is in brackets."""
         if not line.strip():
-            return Frame((), 0, ())
-        if split_marked(line) is None:
+            return [Frame((), NO_PREDICATE, (), Passage.read(line, reader))]
+        text = _MARKED.sub(r"\1", line)
+        if text == line or "[" in text or "]" in text:
             raise InputError(
-                f"{line!r:.80}: expected one predicate in brackets, as in 'She [gave] him a book .'"
+                f"{line!r:.80}: expected predicates in brackets, as in 'She [gave] him a book .'"
             )
-        tokens, predicate = parse_marked(reader, line)
-        return Frame(tuple(tokens), predicate, ("O",) * len(tokens))
+        source = Passage.read(text, reader)
+        found = []
+        for number, match in enumerate(_MARKED.finditer(line)):
+            inside = match[1].strip()
+            start = match.start(1) + match[1].index(inside) - 2 * number - 1  # without brackets
+            end = start + len(inside)
+            predicate = _marked_token(source, start, end)
+            if predicate is None:
+                _, predicate = parse_marked(reader, f"{text[:start]}[{inside}]{text[end:]}")
+            frame = _unlabelled(source.tokens, predicate, source)
+            found.append(replace(frame, marked=(start, end)))
+        return found
+
+    def has_words(self, example: Frame) -> bool:
+        """Whether there is a predicate to ask about."""
+        return bool(example.tokens) and example.predicate != NO_PREDICATE
 
     def sentences(self, example: Frame) -> list[Sequence[str]]:
         return [example.tokens]
@@ -300,23 +373,28 @@ class SrlTask(Task[SrlConfig, Frame, list[str]]):
         """Precision, recall and F1 of the arguments."""
         return argument_scores([example.tags for example in examples], predictions)
 
-    def as_json(self, example: Frame, prediction: list[str]) -> dict[str, Any]:
-        """Tokens, predicate, tags, and the spans that they mean."""
-        found = [
-            {
-                "label": label,
-                "start": start,
-                "end": end,
-                "text": " ".join(example.tokens[start:end]),
-            }
-            for label, start, end in spans(prediction)
-        ]
-        return {
-            "tokens": list(example.tokens),
-            "predicate": example.predicate,
-            "tags": prediction,
-            "spans": found,
-        }
+    def result(self, example: Frame, prediction: list[str] | None) -> Result:
+        """The predicate and its arguments, and where they are in the text."""
+        source = example.source or Passage.of_tokens(example.tokens)
+        frames = []
+        if prediction is not None:
+            arguments = []
+            for label, first, stop in spans(prediction):
+                if label != NOT_COUNTED:
+                    text, start, end = source.piece(first, stop)
+                    arguments.append(FoundArgument(text, label, start, end))
+            place = example.predicate
+            start, end = example.marked or source.piece(place, place + 1)[1:]
+            predicate = TextSpan(source.text[start:end], start, end)
+            frames.append(SrlFrame(predicate, tuple(arguments), tuple(prediction)))
+        return SrlResult(
+            task=self.name, text=source.text, frames=tuple(frames), tokens=source.tokens
+        )
+
+    def joined(self, results: Sequence[Result]) -> Result:
+        """The frames of a text together."""
+        every = [result for result in results if isinstance(result, SrlResult)]
+        return replace(every[0], frames=tuple(f for result in every for f in result.frames))
 
     def as_text(self, example: Frame, prediction: list[str]) -> str:
         """The sentence with its labelled spans in brackets, such as [ARG0 She] [V gave] …"""

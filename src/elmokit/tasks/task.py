@@ -7,7 +7,8 @@ A task of your own subclasses `Task` and `TaskModel`; `examples/pos_tagger.py` i
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypedDict, TypeVar
 
@@ -21,6 +22,7 @@ from .config import TaskConfig
 from .parts.bilm import LayerSource
 from .parts.embedding import TaskEmbedding, TokenBatch, WordTable
 from .parts.metrics import accuracy, confusion, precision_recall_f1
+from .results import LabelResult, OtherResult, Result
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +61,16 @@ class Task(ABC, Generic[ConfigT, ExampleT, PredictionT]):
         name: What the command line and `task.json` call it.
         metric: The score that decides which epoch is the best, a key of `score`; more is better.
         config_class: Its configuration.
+        inputs: What it is asked about: a text, or two by their names.
+        formats: The formats of its data that `predict` reads, with the endings of their files; a
+            format without endings must be named.
     """
 
     name: ClassVar[str]
     metric: ClassVar[str]
     config_class: type[ConfigT]
+    inputs: ClassVar[tuple[str, ...]] = ("text",)
+    formats: ClassVar[Mapping[str, tuple[str, ...]]] = {"data": ()}
 
     @abstractmethod
     def read(
@@ -80,6 +87,43 @@ class Task(ABC, Generic[ConfigT, ExampleT, PredictionT]):
             reader: Text to tokens.
             config: The settings of the run, which may name those fields.
         """
+
+    def examples(self, line: str, reader: Reader, config: ConfigT) -> list[ExampleT]:
+        """Everything that is asked about a line; by default the one example that it is."""
+        return [self.example(line, reader, config)]
+
+    def line(self, texts: Sequence[str], config: ConfigT) -> str:
+        """The line that asks about these texts, one for each of `inputs`, taken literally."""
+        if len(texts) == 1:
+            return texts[0]
+        return json.dumps(dict(zip(self.inputs, texts, strict=True)))
+
+    def format_of(self, name: str) -> str:
+        """The format that the suffix of a file says it has, one of `formats`; else text."""
+        stem = name.lower()
+        for ending in (".gz", ".xz", ".zst"):
+            stem = stem.removesuffix(ending)
+        found = [form for form, endings in self.formats.items() if stem.endswith(tuple(endings))]
+        if len(found) > 1:
+            raise ConfigError(
+                f"{name}: the suffix fits several formats; choose one with --format: "
+                f"{', '.join([*found, 'text'])}"
+            )
+        return found[0] if found else "text"
+
+    def unlabelled(
+        self, path: Path, form: str, config: ConfigT, reader: Reader
+    ) -> list[list[ExampleT]]:
+        """What is asked about each text of a data file, whose labels do not matter.
+
+        Args:
+            path: The file.
+            form: Which of `formats` it has.
+            config: The settings of the run.
+            reader: Text to tokens.
+        """
+        whole = replace(config, held_out=0.0)
+        return [[e] for e in self.read(path, whole, reader, is_training=False)]
 
     @abstractmethod
     def sentences(self, example: ExampleT) -> list[Sequence[str]]:
@@ -99,13 +143,30 @@ class Task(ABC, Generic[ConfigT, ExampleT, PredictionT]):
     def score(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Scores:
         """How good the predictions are."""
 
-    @abstractmethod
+    def result(self, example: ExampleT, prediction: PredictionT | None) -> Result:
+        """A prediction about the text of an example; None for one without words.
+
+        By default what `as_json` says of it.
+        """
+        values = {} if prediction is None else self.as_json(example, prediction)
+        return OtherResult(task=self.name, text=self.text(example), values=values)
+
     def as_json(self, example: ExampleT, prediction: PredictionT) -> dict[str, Any]:
-        """A prediction as JSON data."""
+        """A prediction as JSON data, for a task that has no `result` of its own."""
+        raise NotImplementedError(f"{type(self).__name__} has neither `result` nor `as_json`")
+
+    def joined(self, results: Sequence[Result]) -> Result:
+        """The results of all examples of a text as one; by default there is only one."""
+        (result,) = results
+        return result
 
     def as_text(self, example: ExampleT, prediction: PredictionT) -> str:
         """A prediction for people and for other programs of the field; by default its JSON."""
-        return json.dumps(self.as_json(example, prediction), ensure_ascii=False)
+        return json.dumps(self.result(example, prediction).to_dict(), ensure_ascii=False)
+
+    def text(self, example: ExampleT) -> str:
+        """The text of an example; by default its tokens, joined by single spaces."""
+        return " ".join(token for tokens in self.sentences(example) for token in tokens)
 
     def has_words(self, example: ExampleT) -> bool:
         """Whether no sentence of an example is empty."""
@@ -188,9 +249,10 @@ class LabelTask(Task[ConfigT, LabelledT, LabelPrediction]):
         }
         return {"accuracy": accuracy(gold, found), "labels": scores}
 
-    def as_json(self, example: LabelledT, prediction: LabelPrediction) -> dict[str, Any]:
+    def result(self, example: LabelledT, prediction: LabelPrediction | None) -> Result:
         """The label and the probabilities of all."""
-        return dict(prediction)
+        said: dict[str, Any] = {} if prediction is None else {**prediction}
+        return LabelResult(task=self.name, text=self.text(example), **said)
 
     def as_text(self, example: LabelledT, prediction: LabelPrediction) -> str:
         """The label, then each label's probability, separated by tabs."""

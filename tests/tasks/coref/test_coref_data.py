@@ -154,9 +154,13 @@ def test_a_line_is_a_document() -> None:
     assert document.sentences == (("Dr.", "Kim", "left", "."), ("He", "was", "late", "!"))
     assert not all(map(len, task.sentences(task.example("  ", reader, config))))
     clusters = [((0, 2), (4, 5))]
-    assert task.as_json(document, clusters) == {
+    assert task.result(document, clusters).to_dict() == {
+        "task": "coref",
+        "text": "Dr. Kim left. He was late!",
+        "clusters": [
+            [{"text": "Dr. Kim", "start": 0, "end": 7}, {"text": "He", "start": 14, "end": 16}]
+        ],
         "tokens": document.tokens,
-        "clusters": [[[0, 2, "Dr. Kim"], [4, 5, "He"]]],
     }
     assert task.as_text(document, clusters) == "[Dr. Kim]1 left .\n[He]1 was late !\n"
 

@@ -175,7 +175,9 @@ def test_a_run_answers_questions(tmp_path: Path) -> None:
     (example, first), (_, nothing), (_, third), (_, empty) = trained.predict_texts(lines)
     assert nothing is None and empty is None
     assert first["answer"] in "Bob\u3000came." and third["answer"] in "Bob\ncame."
-    assert trained.task.as_json(example, first) == {"question": "Who?", **first}
+    assert trained.task.result(example, first).to_dict() == {
+        "task": "squad", "text": "Bob\u3000came.", "id": None, "question": "Who?", **first,
+    }  # fmt: skip
     assert "\n" not in trained.task.as_text(example, {"answer": "Bob\ncame"})
     for bad in ("Who?", '{"question": "Who?"}', '{"question"', "{}"):
         assert_refused(lambda line=bad: trained.predict_texts([line]), bad[:8], "question")

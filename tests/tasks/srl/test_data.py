@@ -88,8 +88,9 @@ def test_a_line_to_predict() -> None:
     assert frame.tokens == ("She", "gave", "him", "a", "book", ".") and frame.predicate == 1
     assert TASK.sentences(TASK.example(" ", READER, CONFIG)) == [()]
     for text, mention in (
-        ("She gave him a book.", "one predicate in brackets, as in"),
-        ("She [gave] him a [book].", "one predicate in brackets, as in"),
+        ("She gave him a book.", "predicates in brackets, as in"),
+        ("She [gave [him]] a book.", "predicates in brackets, as in"),
+        ("She [gave] him] a book.", "predicates in brackets, as in"),
         ("She [gave him] a book.", "2 tokens"),
         ("She [] a book.", "no word in the brackets"),
     ):
@@ -100,9 +101,12 @@ def test_a_prediction_in_words() -> None:
     frame = TASK.example("Yes, she [gave] him a book.", READER, CONFIG)
     tags = ["O", "O", "B-ARG0", "B-V", "B-ARG2", "B-ARG1", "I-ARG1", "O"]
     assert TASK.as_text(frame, tags) == "Yes , [ARG0 she] [V gave] [ARG2 him] [ARG1 a book] ."
-    row = TASK.as_json(frame, tags)
-    assert row["predicate"] == 3 and row["tags"] == tags and len(row["tokens"]) == 8
-    assert row["spans"][-1] == {"label": "ARG1", "start": 5, "end": 7, "text": "a book"}
+    row = TASK.result(frame, tags).to_dict()
+    assert row["text"] == "Yes, she gave him a book." and len(row["tokens"]) == 8
+    (found,) = row["frames"]
+    assert found["predicate"] == {"text": "gave", "start": 9, "end": 13} and found["tags"] == tags
+    assert [argument["label"] for argument in found["arguments"]] == ["ARG0", "ARG2", "ARG1"]
+    assert found["arguments"][-1] == {"text": "a book", "label": "ARG1", "start": 18, "end": 24}
 
 
 def test_the_shared_frames_can_be_read() -> None:

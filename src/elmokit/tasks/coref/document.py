@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from ...errors import FileError, FormatError, InputError
 from ...files.read import read_lines
+from ..parts.passage import Passage
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,8 @@ class CorefDocument:
     name: str
     sentences: tuple[tuple[str, ...], ...]
     clusters: tuple[Cluster, ...] = ()
+    source: Passage | None = field(default=None, repr=False, compare=False)
+    """The text that it was, if it was one."""
 
     @property
     def tokens(self) -> list[str]:
@@ -59,17 +62,20 @@ class CorefDocument:
         return CorefDocument(self.name, self.sentences[first:end], kept)
 
 
-def read_documents(path: Path | str) -> list[CorefDocument]:
-    """The documents of a file, or of all files in a folder whose names have `conll` in them."""
+def read_documents(path: Path | str, *, labelled: bool = True) -> list[CorefDocument]:
+    """The documents of a file, or of all files in a folder whose names have `conll` in them.
+
+    Without `labelled`, they have no clusters, whatever is in the last column.
+    """
     if not Path(path).is_dir():
-        return list(_read_file(Path(path)))
+        return list(_read_file(Path(path), labelled))
     files = [p for p in sorted(Path(path).rglob("[!.]*conll*")) if p.is_file()]
     if not files:
         raise FileError(f"{path} has no file with conll in its name, such as a.conll or a.conll.gz")
-    return [document for file in files for document in _read_file(file)]
+    return [document for file in files for document in _read_file(file, labelled)]
 
 
-def _read_file(path: Path) -> Iterator[CorefDocument]:
+def _read_file(path: Path, labelled: bool) -> Iterator[CorefDocument]:
     document: _DocumentReader | None = None
     found = False
     for number, line in enumerate(read_lines(path), start=1):
@@ -77,7 +83,7 @@ def _read_file(path: Path) -> Iterator[CorefDocument]:
         if line.startswith("#begin"):
             if document is not None:
                 raise FormatError(f"{where}: the document before it has no #end document")
-            document = _DocumentReader(where, _name(line, where))
+            document = _DocumentReader(where, _name(line, where), labelled)
         elif line.startswith("#end"):
             if document is None:
                 raise FormatError(f"{where}: no document begins before this end")
@@ -108,6 +114,7 @@ class _DocumentReader:
 
     where: str
     name: str
+    labelled: bool
     sentences: list[tuple[str, ...]] = field(default_factory=list)
     clusters: dict[str, list[Span]] = field(default_factory=dict)
     mentions: set[Span] = field(default_factory=set)
@@ -131,7 +138,8 @@ class _DocumentReader:
         token = columns[_WORD_COLUMN].strip()
         if not token:
             raise FormatError(f"{where}: the token is empty")
-        self._mark(columns[-1].strip(), where)
+        if self.labelled:
+            self._mark(columns[-1].strip(), where)
         self.sentence.append(token)
 
     def end_sentence(self) -> None:

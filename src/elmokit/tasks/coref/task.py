@@ -8,7 +8,7 @@ having no links in them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -19,6 +19,8 @@ from ...text.reader import Reader
 from ...text.sentences import split_sentences
 from ..parts.embedding import TaskEmbedding
 from ..parts.lines import split_held_out
+from ..parts.passage import Passage
+from ..results import CorefResult, Result, TextSpan
 from ..task import LabelSets, Scores, Task
 from .document import Cluster, CorefDocument, bracketed, read_documents
 from .model import CorefConfig, CorefModel
@@ -34,6 +36,7 @@ class CorefTask(Task[CorefConfig, CorefDocument, list[Cluster]]):
     name: ClassVar[str] = "coref"
     metric: ClassVar[str] = "f1"
     config_class = CorefConfig
+    formats: ClassVar[Mapping[str, tuple[str, ...]]] = {"conll": (".conll", "_conll")}
 
     def read(
         self, path: Path, config: CorefConfig, reader: Reader, *, is_training: bool
@@ -48,11 +51,27 @@ class CorefTask(Task[CorefConfig, CorefDocument, list[Cluster]]):
             return documents
         return [document.without_singletons() for document in documents]
 
+    def unlabelled(
+        self, path: Path, form: str, config: CorefConfig, reader: Reader
+    ) -> list[list[CorefDocument]]:
+        """The documents of a file."""
+        return [[document] for document in read_documents(path, labelled=False)]
+
     def example(self, line: str, reader: Reader, config: CorefConfig) -> CorefDocument:
         """A line of running text as a document of sentences."""
-        sentences = [tuple(reader.tokens(sentence)) for sentence in split_sentences(line)]
+        sentences, offsets, end = [], [], 0
+        for sentence in split_sentences(line):
+            start = line.index(sentence, end)
+            end = start + len(sentence)
+            tokens = reader.spans(sentence)
+            if tokens:
+                sentences.append(tuple(token.text for token in tokens))
+                offsets += [(start + token.start, start + token.end) for token in tokens]
+        every = tuple(token for tokens in sentences for token in tokens)
         # An empty sentence marks a document without words.
-        return CorefDocument("", tuple(s for s in sentences if s) or ((),))
+        return CorefDocument(
+            "", tuple(sentences) or ((),), source=Passage(line, every, tuple(offsets))
+        )
 
     def sentences(self, example: CorefDocument) -> list[Sequence[str]]:
         return list(example.sentences)
@@ -74,14 +93,16 @@ class CorefTask(Task[CorefConfig, CorefDocument, list[Cluster]]):
         """MUC, B³, CEAFφ4 and the mean of their F1."""
         return coref_scores([example.clusters for example in examples], predictions)
 
-    def as_json(self, example: CorefDocument, prediction: list[Cluster]) -> dict[str, Any]:
-        """The tokens, and the clusters as [first token, the one after the last, text]."""
-        tokens = example.tokens
-        clusters = [
-            [[start, end, " ".join(tokens[start:end])] for start, end in cluster]
-            for cluster in prediction
-        ]
-        return {"tokens": tokens, "clusters": clusters}
+    def result(self, example: CorefDocument, prediction: list[Cluster] | None) -> Result:
+        """The clusters, and where their mentions are in the text."""
+        source = example.source or Passage.of_tokens(example.tokens)
+        clusters = tuple(
+            tuple(TextSpan(*source.piece(first, stop)) for first, stop in cluster)
+            for cluster in prediction or ()
+        )
+        return CorefResult(
+            task=self.name, text=source.text, clusters=clusters, tokens=source.tokens
+        )
 
     def as_text(self, example: CorefDocument, prediction: list[Cluster]) -> str:
         """One sentence per line, mentions in brackets with the numbers of their clusters."""

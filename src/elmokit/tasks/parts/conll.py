@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from ...errors import ConfigError, FormatError, InputError, quoted
 from ...text.tokenize import Token
 from .lines import Lines, numbered_lines
+from .passage import Passage
 from .tags import bio_fault, iob1_to_bio, is_iob1, is_tag, spans
 
 Tagset: TypeAlias = Literal["upos", "xpos"]
@@ -19,10 +20,11 @@ _BLANKS = re.compile("[ \t]+")
 
 @dataclass(frozen=True, slots=True)
 class TaggedSentence:
-    """A sentence with one tag per token."""
+    """A sentence with one tag per token, and the text that it was, if it was one."""
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
+    source: Passage | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(slots=True)
@@ -125,6 +127,7 @@ def read_columns(
     token_column: int | None = None,
     tag_column: int = -1,
     lines: Lines | None = None,
+    labelled: bool = True,
 ) -> list[TaggedSentence]:
     """The sentences of a file with one token and its BIO tag per line, and blank lines between.
 
@@ -137,11 +140,14 @@ def read_columns(
             None: the second one where the first one counts 1, 2, 3…, else the first.
         tag_column: Number of the column with the tags, likewise.
         lines: The lines of the file, if they have been read already.
+        labelled: Whether the tags matter; without, all are O, and there may be no column of them.
     """
     lines = lines or numbered_lines(path)
-    sentences = read_rows(lines, path, is_comment=_is_comment, split=_split)
+    is_bare = not labelled and all(len(_split(line)) == 1 for _, line in lines)
+    is_comment = _separates_documents if is_bare else _is_comment
+    sentences = read_rows(lines, path, is_comment=is_comment, split=_split)
     width = len(sentences[0].rows[0])
-    if width < 2:
+    if labelled and width < 2:
         line = sentences[0].lines[0]
         raise FormatError(f"{path}, line {line}: found one column; expected a token and its tag")
     if token_column is None:
@@ -149,7 +155,10 @@ def read_columns(
     for name, column in (("token", token_column), ("tag", tag_column)):
         if not -width <= column < width:
             raise ConfigError(f"{name}_column={column}: {path} has {width} columns")
-    tags = as_bio([sentence.column(tag_column) for sentence in sentences], sentences, path)
+    if labelled:
+        tags = as_bio([sentence.column(tag_column) for sentence in sentences], sentences, path)
+    else:
+        tags = [["O"] * len(sentence.rows) for sentence in sentences]
     return [
         _tagged(sentence.column(token_column), of_sentence, sentence.lines, path)
         for sentence, of_sentence in zip(sentences, tags, strict=True)
@@ -164,8 +173,12 @@ def _split(line: str) -> list[str]:
 def _is_comment(line: str) -> bool:
     """Whether a line before a sentence is a comment, rather than a token such as `#` or `#tag`."""
     if not line.startswith("#"):
-        return line.startswith("-DOCSTART-")
+        return _separates_documents(line)
     return line.startswith("# ") if "\t" in line else not is_tag(_split(line)[-1], "BI")
+
+
+def _separates_documents(line: str) -> bool:
+    return line.startswith("-DOCSTART-")
 
 
 def _counts(sentence: Rows) -> bool:
@@ -238,7 +251,11 @@ def _is_word(sentence: Rows, i: int, path: Path | str) -> bool:
 
 
 def read_klue(
-    path: Path | str, tokenizer: Callable[[str], list[Token]], lines: Lines | None = None
+    path: Path | str,
+    tokenizer: Callable[[str], list[Token]],
+    lines: Lines | None = None,
+    *,
+    labelled: bool = True,
 ) -> list[TaggedSentence]:
     """The sentences of a KLUE-NER file, its tags of characters made tags of tokens.
 
@@ -250,6 +267,7 @@ def read_klue(
         path: The file, plain or compressed: one character, a tab and its BIO tag per line.
         tokenizer: Text → tokens with offsets, such as `Reader(...).spans`.
         lines: The lines of the file, if they have been read already.
+        labelled: Whether the tags matter; without, all are O, and the text is kept.
     """
     rows = read_rows(
         lines or numbered_lines(path),
@@ -259,15 +277,20 @@ def read_klue(
         split=lambda line: line.split("\t"),
         num_columns=2,
     )
-    tags = as_bio([sentence.column(1) for sentence in rows], rows, path)
+    tags = as_bio([sentence.column(1) for sentence in rows], rows, path) if labelled else None
     sentences = []
-    for sentence, of_sentence in zip(rows, tags, strict=True):
+    for i, sentence in enumerate(rows):
         characters = sentence.column(0)
-        tokens = tokenizer("".join(characters))
+        text = "".join(characters)
+        tokens = tokenizer(text)
         if not tokens:
             raise FormatError(f"{path}, line {sentence.lines[0]}: a sentence without tokens")
-        texts = tuple(token.text for token in tokens)
-        sentences.append(TaggedSentence(texts, token_tags(tokens, characters, of_sentence)))
+        if tags is None:
+            source = Passage.of(text, tokens)
+            sentences.append(TaggedSentence(source.tokens, ("O",) * len(tokens), source))
+        else:
+            texts = tuple(token.text for token in tokens)
+            sentences.append(TaggedSentence(texts, token_tags(tokens, characters, tags[i])))
     return sentences
 
 

@@ -1,15 +1,15 @@
 """A trained task model, ready to predict and to be scored."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, overload
 
 import torch
 
-from ...errors import ConfigError, ElmoError, FileError, FormatError, InputError
-from ...files.read import is_there, json_field, read_json
+from ...errors import ConfigError, ElmoError, FileError, FormatError, InputError, quoted
+from ...files.read import is_there, json_field, read_json, read_lines
 from ...model import Elmo
 from ...model.execution import find_device
 from ...text.reader import Reader
@@ -17,6 +17,7 @@ from ..parts import bilm
 from ..parts.bilm import FrozenLayers
 from ..parts.embedding import TokenReader
 from ..registry import current_name, find_task
+from ..results import Result
 from ..task import (
     AnyTask,
     ConfigT,
@@ -35,7 +36,13 @@ log = logging.getLogger(__name__)
 
 
 class TrainedTask(Generic[ConfigT, ExampleT, PredictionT]):
-    """A task, its model and everything that the model reads."""
+    """A task, its model and everything that the model reads.
+
+    Example:
+        >>> tagger = load_task("run")  # doctest: +SKIP
+        >>> tagger("Anna Lee lives in Paris.").entities  # doctest: +SKIP
+        (Entity(text='Anna Lee', label='PER', start=0, end=8, score=0.981), …)
+    """
 
     def __init__(
         self,
@@ -46,10 +53,12 @@ class TrainedTask(Generic[ConfigT, ExampleT, PredictionT]):
         reader: Reader,
         record: dict[str, Any],
         seed: int,
+        score: float | None = None,
     ) -> None:
         self.task, self.config, self.model, self.read = task, config, model, read
-        self.reader, self.seed = reader, seed
+        self.reader, self.seed, self.score = reader, seed, score
         self.label_sets = record["facts"]
+        self._bilm = (record["model"] or {"source": "no biLM"})["source"] or "a biLM from memory"
         self._data = [record[side] for side in ("train", "dev")]
 
     def evaluate(self, path: str | Path) -> Scores:
@@ -85,14 +94,111 @@ class TrainedTask(Generic[ConfigT, ExampleT, PredictionT]):
         by_index = dict(zip(real, found, strict=True))
         return [by_index.get(i) for i in range(len(examples))]
 
-    def predict_texts(self, texts: Iterable[str]) -> list[tuple[ExampleT, PredictionT | None]]:
-        """Each text as an example, and what the model says about it."""
-        examples = [self.example(text) for text in texts]
+    @overload
+    def __call__(self, *inputs: str, **named: str) -> Any: ...
+    @overload
+    def __call__(self, inputs: Iterable[str | Sequence[str]], /) -> list[Any]: ...
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """What the model says: a `Result` about one text, or one about each text of a list.
+
+        Which kind of `Result` is up to the task, such as `NerResult`.
+
+        Tasks with two inputs take both, in their order or by name: `(question, text)` for `squad`,
+        `(premise, hypothesis)` for `snli`; or a list of such pairs.
+        """
+        if named or len(inputs) != 1 or isinstance(inputs[0], str):
+            (result,) = self._results_of([self._one(inputs, named)])
+            return result
+        many = inputs[0]
+        is_row = isinstance(many, Iterable) and not isinstance(many, (bytes, bytearray, Mapping))
+        if not is_row or hasattr(many, "columns"):  # a table would be read as its header
+            raise self._wrong(f"got {type(many).__name__}")
+        return self._results_of(
+            [
+                self._one((item,) if isinstance(item, str) else item, {}, i)
+                for i, item in enumerate(many)
+            ]
+        )
+
+    def predict_texts(
+        self, texts: str | Iterable[str]
+    ) -> list[tuple[ExampleT, PredictionT | None]]:
+        """The examples of each line of text, as `elmokit predict` reads it, and their predictions.
+
+        A bare string is one line.
+        """
+        lines = [texts] if isinstance(texts, str) else texts
+        examples = [example for line in lines for example in self.examples(line)]
         return list(zip(examples, self.predict(examples), strict=True))
 
-    def example(self, line: str) -> ExampleT:
-        """A line of text as an example without a label."""
-        return self.task.example(line, self.reader, self.config)
+    def predict_file(self, path: str | Path, form: str | None = None) -> list[Result]:
+        """A result for each text of a file, whose labels are ignored.
+
+        Args:
+            path: Lines of text, or data of the kind that the task trains on.
+            form: `text`, or one of `task.formats`; by default what the suffix says.
+        """
+        chosen = form or self.task.format_of(str(path))
+        if chosen == "text":
+            return self.results([self.examples(line) for line in read_lines(path)])
+        return self.results(self.unlabelled(path, chosen))
+
+    def unlabelled(self, path: str | Path, form: str) -> list[list[ExampleT]]:
+        """What is asked about each text of a data file in one of `task.formats`."""
+        if form not in self.task.formats:
+            known = ", ".join(["text", *self.task.formats])
+            raise ConfigError(
+                f"format {quoted(form)}: the task {self.task.name} reads one of {known}"
+            )
+        return self.task.unlabelled(Path(path), form, self.config, self.reader)
+
+    def results(self, texts: Sequence[Sequence[ExampleT]]) -> list[Result]:
+        """A result for each text, given as the examples of what is asked about it."""
+        # One after the other: each text takes as many as it has examples.
+        predictions = iter(self.predict([example for examples in texts for example in examples]))
+        return [
+            self.task.joined([self.task.result(e, p) for e, p in zip(examples, predictions)])
+            for examples in texts
+        ]
+
+    def examples(self, line: str) -> list[ExampleT]:
+        """What is asked about a line of text: examples without labels."""
+        return self.task.examples(line, self.reader, self.config)
+
+    def __repr__(self) -> str:
+        score = "" if self.score is None else f", dev {self.task.metric} {self.score:.4f}"
+        return f"TrainedTask({self.task.name}, {self._bilm}, seed {self.seed}{score})"
+
+    def _results_of(self, rows: Sequence[Sequence[str]]) -> list[Result]:
+        lines = [self.task.line(texts, self.config) for texts in rows]
+        return self.results([self.examples(line) for line in lines])
+
+    def _one(self, texts: Any, named: Mapping[str, Any], number: int | None = None) -> list[str]:
+        """The inputs of one text in their order, or an error that says what is expected."""
+        where = "" if number is None else f"item {number}: "
+        names = self.task.inputs
+        if not isinstance(texts, (tuple, list)):
+            raise self._wrong(f"{where}got {type(texts).__name__} ({quoted(texts)})")
+        for name in named:
+            if name not in names:
+                raise self._wrong(f"{where}there is no input {quoted(name)}")
+            if name in names[: len(texts)]:
+                raise self._wrong(f"{where}{name} is given twice")
+        found = [*texts, *(named[name] for name in names[len(texts) :] if name in named)]
+        if len(found) != len(names):
+            raise self._wrong(f"{where}got {len(found)} of {len(names)} inputs")
+        for name, text in zip(names, found, strict=True):
+            if not isinstance(text, str):
+                raise self._wrong(f"{where}{name} is {type(text).__name__} ({quoted(text)})")
+        return found
+
+    def _wrong(self, found: str) -> InputError:
+        names = self.task.inputs
+        expected = "a text, or a list of texts"
+        if len(names) > 1:
+            expected = f"({', '.join(names)}) or {', '.join(f'{n}=…' for n in names)}, as strings, "
+            expected += "or a list of such pairs"
+        return InputError(f"{found}; the task {self.task.name} takes {expected}")
 
     def _predictions(self, examples: Sequence[ExampleT]) -> list[PredictionT]:
         size = self.config.train.batch_size
@@ -211,8 +317,9 @@ class _OpenRun:
         read = TokenReader(config.words, table, layers, device)
         reader = bilm.bilm_reader(elmo, config.tokenizer)
         return TrainedTask(
-            self.task, config, model.to(device).eval(), read, reader, self.record, seed
-        )
+            self.task, config, model.to(device).eval(), read, reader, self.record, seed,
+            files.dev_score(folder, self.task.metric),
+        )  # fmt: skip
 
     def _find_task(self, task: AnyTask | None) -> tuple[AnyTask, Any]:
         """The task of the run, and the settings."""

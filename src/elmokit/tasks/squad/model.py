@@ -6,7 +6,7 @@ the text, J of the question, D their width. No tensor has both T·J (or T·T) an
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Self, TypeAlias, TypedDict
+from typing import Literal, NamedTuple, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from ...config import one_of, within
 from ...errors import ConfigError
 from ...nn.shapes import Bool, Float, Int
-from ...text.reader import Reader
 from ..config import (
     MAX_COUNT,
     MAX_WIDTH,
@@ -26,6 +25,7 @@ from ..config import (
 )
 from ..parts.embedding import TaskEmbedding, TokenBatch
 from ..parts.encoders import BiGru, VariationalDropout
+from ..parts.passage import Passage, Span
 from ..task import Read, TaskModel
 
 Rules: TypeAlias = Literal["squad", "korquad"]
@@ -71,57 +71,6 @@ class SquadConfig(TaskConfig):
                 f"max_paragraph_tokens={self.max_paragraph_tokens}: expected at least "
                 f"{2 * self.max_answer_tokens}, twice max_answer_tokens"
             )
-
-
-class Span(NamedTuple):
-    """Tokens from `first` to `last`, both of them included."""
-
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A text, or the part of it that its tokens stand for.
-
-    Attributes:
-        text: The whole text.
-        tokens: What the biLM reads of it.
-        offsets: Where each token begins and ends in `text`. Morphemes may share characters, and
-            have none if the text only implies them.
-    """
-
-    text: str
-    tokens: tuple[str, ...]
-    offsets: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def read(cls, text: str, reader: Reader) -> Self:
-        """A text by its tokens."""
-        spans = reader.spans(text)
-        return cls(text, tuple(t.text for t in spans), tuple((t.start, t.end) for t in spans))
-
-    def cover(self, start: int, end: int) -> Span | None:
-        """The tokens that hold the characters from `start` up to `end`; None if there is none."""
-        inside = [i for i, (a, b) in enumerate(self.offsets) if a < end and b > start]
-        return Span(inside[0], inside[-1]) if inside else None
-
-    def characters(self, span: Span) -> tuple[int, int]:
-        """Where the tokens of a span begin and end in the text.
-
-        One that the text only implies stands for the token before it, or else for the next.
-        """
-        first, last = span
-        while True:
-            offsets = self.offsets[first : last + 1]
-            start, end = min(start for start, _ in offsets), max(end for _, end in offsets)
-            if start < end or (first, last) == (0, len(self.offsets) - 1):
-                return start, end
-            first, last = (first - 1, last) if first else (first, last + 1)
-
-    def part(self, start: int, end: int) -> Self:
-        """The tokens from `start` up to `end` of the same text."""
-        return type(self)(self.text, self.tokens[start:end], self.offsets[start:end])
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import logging
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,11 +26,12 @@ from ...files.read import json_field, read_lines
 from ...text.reader import Reader
 from ..parts.embedding import TaskEmbedding
 from ..parts.lines import hash_fraction, split_held_out
+from ..parts.passage import Passage
+from ..results import Result, SquadResult
 from ..task import LabelSets, Scores, Task
 from .model import (
     Answer,
     BiDaf,
-    Passage,
     Question,
     Rules,
     SquadConfig,
@@ -52,6 +53,8 @@ class SquadTask(Task[SquadConfig, Question, Answer]):
     name: ClassVar[str] = "squad"
     metric: ClassVar[str] = "f1"
     config_class = SquadConfig
+    inputs: ClassVar[tuple[str, ...]] = ("question", "text")
+    formats: ClassVar[Mapping[str, tuple[str, ...]]] = {"squad": (".json",)}
 
     def read(
         self, path: Path, config: SquadConfig, reader: Reader, *, is_training: bool
@@ -63,6 +66,16 @@ class SquadTask(Task[SquadConfig, Question, Answer]):
         question, context, name = _split(line)
         tokens = tuple(reader.tokens(question))
         return Question(Passage.read(context, reader), question, tokens, name=name)
+
+    def line(self, texts: Sequence[str], config: SquadConfig) -> str:
+        question, text = texts
+        return json.dumps({"question": question, "context": text})
+
+    def unlabelled(
+        self, path: Path, form: str, config: SquadConfig, reader: Reader
+    ) -> list[list[Question]]:
+        """All questions of a file, also those without an answer."""
+        return [[question] for question in read_questions(path, reader)]
 
     def sentences(self, example: Question) -> list[Sequence[str]]:
         """The text, read as one sentence, and the question."""
@@ -81,10 +94,16 @@ class SquadTask(Task[SquadConfig, Question, Answer]):
             )
         )
 
-    def as_json(self, example: Question, prediction: Answer) -> dict[str, Any]:
+    def result(self, example: Question, prediction: Answer | None) -> Result:
         """The question, its answer, where that is in the text, and its probability."""
-        name = {"id": example.name} if example.name else {}
-        return {**name, "question": example.text, **prediction}
+        said: dict[str, Any] = {} if prediction is None else {**prediction}
+        return SquadResult(
+            task=self.name,
+            text=example.passage.text,
+            id=example.name or None,
+            question=example.text,
+            **said,
+        )
 
     def as_text(self, example: Question, prediction: Answer) -> str:
         """The answer, as one line."""
@@ -156,6 +175,20 @@ def read_squad(
                 found.append(question)
     if num_left_out:
         log.warning("%s: %d questions without an answer are left out", path, num_left_out)
+    return found
+
+
+def read_questions(path: Path | str, reader: Reader) -> list[Question]:
+    """All questions of a file, whether or not it has their answers."""
+    found = []
+    for paragraph in _paragraphs(_read_json(Path(path)), path, 0.0, False):
+        passage = Passage.read(paragraph.context, reader)
+        for row in paragraph.questions:
+            name = json_field(row, "id", str, where=str(path), default="")
+            text = json_field(row, "question", str, where=f"{path}, question {name}")
+            found.append(Question(passage, text, tuple(reader.tokens(text)), name=name))
+    if not found:
+        raise InputError(f"{path} has no questions")
     return found
 
 
