@@ -1,8 +1,8 @@
 """The linear head of `classify`: frozen vectors, pooled, and a logistic regression on them.
 
 A text is the mean and the maximum of its tokens' vectors, layer by layer, each value standardised
-over the training texts. The scalar mix of these layers (paper, equation 1) and the regression are learned
-together, on all texts at once, so that a training takes seconds.
+over the training texts. The scalar mix of these layers (paper, equation 1) and the regression
+are learned together, on all texts at once, so that a training takes seconds.
 """
 
 import logging
