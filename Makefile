@@ -7,7 +7,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc')
 .DELETE_ON_ERROR:
 
 demo: .venv/.package
-	$(BIN)/python examples/demo.py
+	$(BIN)/elmokit demo
 
 test: .venv/.test
 	$(BIN)/python -m pytest -n 2

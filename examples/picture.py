@@ -1,6 +1,6 @@
 """The README's picture: one word in many sentences, on every layer.
 
-    python examples/picture.py [--model en] [--table examples/data/en_homographs.tsv] [-o FILE]
+    python examples/picture.py [--model en] [--table TABLE.tsv] [-o FILE]
 
 Shows all sentences of the first word of a table of homographs, each layer by its first two
 principal components.
@@ -13,10 +13,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+import elmokit
 from elmokit import Elmo
 from elmokit.probes import read_homographs
 
-TABLE = Path(__file__).parent / "data" / "en_homographs.tsv"
+TABLE = Path(elmokit.__file__).parent / "builtin" / "examples" / "en_homographs.tsv"
 STYLES = [("#d55e00", "o"), ("#0072b2", "^"), ("#009e73", "s")]
 
 

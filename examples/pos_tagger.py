@@ -24,7 +24,7 @@ from elmokit.tasks.parts.passage import Passage
 from elmokit.tasks.task import LabelSets, Read, Scores, Task, TaskModel
 from elmokit.text.reader import Reader
 
-DATA = Path(__file__).parent / "data" / "pos.conllu"
+DATA = Path(__file__).with_name("pos.conllu")
 Sentences = Sequence[TaggedSentence]
 
 

@@ -38,7 +38,7 @@ smoke() {
         pip uninstall --quiet --yes elmokit
         pip install --quiet -c "$repository/constraints.txt" "elmokit[ko,plot] @ file://$1"
         pip check
-        python "$repository/examples/demo.py" -o demo.png >demo.txt
+        elmokit demo -o demo.png >demo.txt
         [[ -s demo.png ]]
         elmokit info en >info.txt
         python - "$2" <<'PYTHON'

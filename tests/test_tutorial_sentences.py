@@ -1,6 +1,6 @@
 """The sentences with which tutorials explain ELMo, and what the bundled models make of them.
 
-Each row of `examples/data/tutorials.tsv` holds a word in a sentence, in one where it means the
+Each row of `builtin/examples/tutorials.tsv` holds a word in a sentence, in one where it means the
 same, and in one where it does not; the first should be the nearer on the top layer. A meaning is
 also compared across particles and phrases ("배가", "배를"; "has a gift for"), which say nothing
 about it. Verbatim from tutorials are "배가 고프다", "배를 타고 여행을 가다", "My watch was a
@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+import elmokit
 from elmokit import Elmo
 from elmokit.text.reader import parse_marked
 
 ROOT = Path(__file__).parents[1]
-TABLE = ROOT / "examples" / "data" / "tutorials.tsv"
+TABLE = Path(elmokit.__file__).parent / "builtin" / "examples" / "tutorials.tsv"
 ROWS = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines()[1:]]
 
 # Cosine to the same meaning and to another, by row.

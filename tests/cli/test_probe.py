@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-HOMOGRAPHS = Path(__file__).resolve().parents[2] / "examples" / "data" / "en_homographs.tsv"
+import elmokit
+
+HOMOGRAPHS = Path(elmokit.__file__).parent / "builtin" / "examples" / "en_homographs.tsv"
 
 
 @pytest.fixture

@@ -120,3 +120,31 @@ def test_no_such_task_run_or_file(run: Any, data: tuple[Path, Path], tmp_path: P
     lost = run("train", "ner", "--train", "no.conll", "--dev", data[0], "-o", out, "--elmo", "none",
                code=1)  # fmt: skip
     assert "no.conll" in lost.stderr and not (out / "task.json").exists()
+
+
+def test_the_linear_head_from_files_to_labels(
+    run: Any, model: Path, data: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    files = ("--train", data[1], "--dev", data[1], "--model", model, "-o", out)
+    result = run("train", "classify", *files, "--head", "linear")
+    assert result.stdout.startswith(f"{out}: dev accuracy ")
+    assert "epoch 1  loss" in result.stderr and "epoch 2" not in result.stderr
+    assert "--head" not in result.stderr
+    (tmp_path / "in.txt").write_text("a fine 영화 !\n", encoding="utf-8")
+    assert run("predict", out, tmp_path / "in.txt").stdout.startswith("good\t")
+    assert run("train", "classify", *files, "--set", "head=linear", "--resume").stdout == (
+        result.stdout
+    )
+    assert "--head" in run("train", "ner", *files, "--head", "linear", code=1).stderr
+
+
+def test_the_network_suggests_the_linear_head_on_few_texts(
+    run: Any, model: Path, data: tuple[Path, Path], tmp_path: Path
+) -> None:
+    files = ("--train", data[1], "--dev", data[1], "--model", model)
+    small = ("--set", "train.epochs=1", "--set", "dim=4", "-o")
+    said = run("train", "classify", *files, *small, tmp_path / "loud").stderr
+    (advice,) = [line for line in said.splitlines() if "--head linear" in line]
+    assert "20 texts" in advice
+    assert run("train", "classify", *files, *small, tmp_path / "quiet", "-q").stderr == ""

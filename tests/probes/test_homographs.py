@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from strategies import assert_refused
 
+import elmokit
 from elmokit import Elmo
 from elmokit.probes import (
     Occurrence,
@@ -19,7 +20,7 @@ from elmokit.probes.homographs import leave_one_out
 from elmokit.probes.layers import word_vectors
 from elmokit.tables import format_table
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "data"
+EXAMPLES = Path(elmokit.__file__).parent / "builtin" / "examples"
 
 
 def occurrence(marked: str, sense: str, word: str = "bank") -> Occurrence:

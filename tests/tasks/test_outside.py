@@ -20,7 +20,7 @@ from elmokit.errors import ConfigError
 from elmokit.tasks import find_task, registry
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT / "examples" / "data" / "pos.conllu"
+DATA = ROOT / "examples" / "pos.conllu"
 OLD_RUN = Path(__file__).parent / "old_sentiment_run"
 
 

@@ -10,6 +10,7 @@ from elmokit import __version__
 
 from .bench import bench_cli
 from .convert import ConvertCommand, convert_cli
+from .demo import demo_cli
 from .embed import embed_cli
 from .evaluate import evaluate_cli
 from .info import download_cli, info_cli, models_cli
@@ -59,6 +60,7 @@ def _elmokit(
     """ELMo: deep contextualised word vectors, from every published model."""
 
 
+app.command("demo")(demo_cli)
 app.command("embed")(embed_cli)
 app.command("info")(info_cli)
 app.command("models")(models_cli)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors import ConfigError, quoted
 from .options import Device, Force, Quiet, Resume, Settings, apply_file
 from .report import reported, say
 
@@ -54,6 +55,15 @@ def train_cli(
             "--config", metavar="FILE", help="TOML or JSON on top of the task's settings."
         ),
     ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head",
+            metavar="NAME",
+            help="For classify: linear (seconds; the first thing to try on a few thousand texts) "
+            "or bcn, the paper's network (default).",
+        ),
+    ] = None,
     settings: Settings = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many models to train.")] = 1,
     resume: Resume = False,
@@ -74,7 +84,11 @@ def train_cli(
     from ..tasks.runs.train import train_task
 
     changes = list(settings or [])
+    base = _resolve(task, config)
+    if head is not None and not hasattr(base, "head"):
+        raise ConfigError(f"--head {quoted(head)}: the task {task} has one model; leave it out")
     for name, value in (
+        ("head", head),
         ("elmo.place", elmo),
         ("elmo.layers", elmo_layers),
         ("tokenizer", tokenizer),
@@ -82,7 +96,7 @@ def train_cli(
     ):
         if value is not None:
             changes.append(f"{name}={value}")
-    resolved = _resolve(task, config).override(*changes)
+    resolved = base.override(*changes)
     if resume and not holds_run(output):
         say(f"{output} holds no run to resume; starting a new one")
     try:

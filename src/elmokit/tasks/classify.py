@@ -1,24 +1,34 @@
 """Texts with one label each, such as sentiment: labelled texts in, accuracy out.
 
 The model is the biattentive classification network (McCann et al. 2017; paper, section 4:
-sentiment). It reads PTB trees with labels, TSV and JSON lines.
+sentiment), or a linear head (see `linear`), which is better where there are few texts. Both read
+PTB trees with labels, TSV and JSON lines.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from ..config import within
+from ..config import one_of, within
 from ..errors import ConfigError, FormatError, InputError, quoted
 from ..nn.shapes import Bool, Float
 from ..text.reader import Reader
-from .config import MAX_WIDTH, ElmoPlacement, TaskConfig, TrainerConfig, WordsConfig, below_one
+from .config import (
+    MAX_WIDTH,
+    ElmoPlacement,
+    Place,
+    TaskConfig,
+    TrainerConfig,
+    WordsConfig,
+    below_one,
+)
+from .linear import LinearHead
 from .parts.embedding import TaskEmbedding, TokenBatch
 from .parts.encoders import BiLstm, VariationalDropout
 from .parts.lines import (
@@ -34,6 +44,12 @@ from .parts.lines import (
 from .parts.metrics import require_libraries
 from .task import LabelModel, LabelSets, LabelTask, Read
 
+Head: TypeAlias = Literal["bcn", "linear"]
+HEADS: tuple[Head, ...] = ("bcn", "linear")
+FEW_TEXTS = 2000
+"""With fewer training texts, the linear head may well be the better one: on NSMC it was at 1,500,
+and the network was at 3,200 (docs/tasks.md)."""
+
 _TREE_TOKEN = re.compile(r"[()]|[^()\s]+")
 _TREE_LABELS = ("0", "1", "2", "3", "4")
 # What the treebank had to write otherwise; a biLM has read it as people do.
@@ -42,8 +58,12 @@ _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "``": '"', "''": '"'}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClassifyConfig(TaskConfig):
-    """The biattentive classification network (McCann et al. 2017) of a single sentence."""
+    """A classifier of a single text: the biattentive network (McCann et al. 2017), or linear.
 
+    The linear head has no use for the sizes of the network, nor for most of `train`.
+    """
+
+    head: Head = "bcn"
     elmo: ElmoPlacement = field(default_factory=lambda: ElmoPlacement(place="both"))
     words: WordsConfig = field(default_factory=lambda: WordsConfig(char_filters=0, dropout=0.25))
     train: TrainerConfig = field(default_factory=lambda: TrainerConfig(batch_size=64, epochs=20))
@@ -57,6 +77,8 @@ class ClassifyConfig(TaskConfig):
     """Train on the labelled phrases of a treebank, too."""
     min_phrase: int = 1
     """Shortest phrase, in tokens, to train on."""
+    l2: float | None = None
+    """Penalty of the linear head's weights; by default chosen on the training texts."""
     text: str = "text"
     """Name of the text in the header of a TSV file, or in a JSON line."""
     label: str = "label"
@@ -68,8 +90,28 @@ class ClassifyConfig(TaskConfig):
         TaskConfig.__post_init__(self)
         within(self, 1, MAX_WIDTH, "dim", "maxout_pieces", "reduction", "min_phrase")
         below_one(self, "dropout")
+        one_of("head", self.head, HEADS)
+        if self.head == "linear":
+            self._check_linear()
         if (self.text_column is None) != (self.label_column is None):
             raise ConfigError("text_column and label_column: expected both or neither")
+
+    def _check_linear(self) -> None:
+        """Refuse what the linear head cannot do."""
+        if self.l2 is not None and not self.l2 >= 0:
+            raise ConfigError(f"l2={self.l2}: expected 0 or more, or null to choose it")
+        if self.elmo.place == "output":
+            raise ConfigError("elmo.place='output': the linear head has ELMo at its input only")
+        for name, is_set in (
+            ("elmo.finetune", self.elmo.finetune),
+            ("elmo.layer_norm", self.elmo.layer_norm),
+            ("words.tune_static", self.words.tune_static),
+        ):
+            if is_set:
+                raise ConfigError(
+                    f"{name}=True: the linear head reads frozen vectors, which it standardises "
+                    "itself; use --head bcn"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +344,27 @@ class ClassifyTask(LabelTask[ClassifyConfig, LabelledText]):
         "trees": (".ptb", ".tree", ".trees"),
     }
 
+    def resolved(self, config: ClassifyConfig) -> ClassifyConfig:
+        """For the linear head: ELMo at the input, no words of its own, and one epoch."""
+        if config.head != "linear":
+            return config
+        place: Place = "none" if config.elmo.place == "none" else "input"
+        return replace(
+            config,
+            elmo=replace(config.elmo, place=place),
+            words=replace(config.words, dim=0, char_filters=0),
+            train=replace(config.train, epochs=1, ema=0.0),
+        )
+
+    def advice(self, config: ClassifyConfig, examples: Sequence[LabelledText]) -> str | None:
+        """The linear head, where a network has few texts to learn from."""
+        if config.head == "linear" or len(examples) >= FEW_TEXTS:
+            return None
+        return (
+            f"{len(examples):,} texts are few for this network; --head linear trains in seconds "
+            f"and is often better below {FEW_TEXTS:,}"
+        )
+
     def read(
         self, path: Path, config: ClassifyConfig, reader: Reader, *, is_training: bool
     ) -> list[LabelledText]:
@@ -359,7 +422,11 @@ class ClassifyTask(LabelTask[ClassifyConfig, LabelledText]):
     def sentences(self, example: LabelledText) -> list[Sequence[str]]:
         return [example.tokens]
 
-    def model(self, config: ClassifyConfig, label_sets: LabelSets, embedding: TaskEmbedding) -> Bcn:
+    def model(
+        self, config: ClassifyConfig, label_sets: LabelSets, embedding: TaskEmbedding
+    ) -> LabelModel[LabelledText]:
+        if config.head == "linear":
+            return LinearHead(embedding, label_sets["labels"], config.l2)
         return Bcn(config, embedding, label_sets["labels"])
 
 

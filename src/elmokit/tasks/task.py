@@ -44,6 +44,12 @@ class TaskModel(nn.Module, Generic[ExampleT, PredictionT]):
     """A model that learns from examples and predicts."""
 
     embedding: TaskEmbedding
+    fits_at_once: ClassVar[bool] = False
+    """Whether `fit` learns everything, in one epoch, and not the steps of an optimiser."""
+
+    def fit(self, examples: Sequence[ExampleT], read: Read, seed: int) -> float:
+        """Learn from all examples; the mean loss."""
+        raise NotImplementedError
 
     def loss(self, examples: Sequence[ExampleT], read: Read) -> Tensor:
         """The mean loss of a batch, without the penalty of the mixes."""
@@ -71,6 +77,14 @@ class Task(ABC, Generic[ConfigT, ExampleT, PredictionT]):
     config_class: type[ConfigT]
     inputs: ClassVar[tuple[str, ...]] = ("text",)
     formats: ClassVar[Mapping[str, tuple[str, ...]]] = {"data": ()}
+
+    def resolved(self, config: ConfigT) -> ConfigT:
+        """The settings that a run has where these are asked for: those without effect are gone."""
+        return config
+
+    def advice(self, config: ConfigT, examples: Sequence[ExampleT]) -> str | None:
+        """What else a person with these training examples may want to try."""
+        return None
 
     @abstractmethod
     def read(
@@ -279,8 +293,8 @@ def new_model(
         embedding = TaskEmbedding(config.elmo, config.words, table, *dims)
         if not embedding.dim:
             raise ConfigError(
-                "the model reads nothing: expected ELMo at the input, static vectors, "
-                "words.dim or words.char_filters above 0"
+                "the model reads nothing: expected ELMo at the input, static vectors, words.dim "
+                "or words.char_filters above 0 (the linear head has neither of the last two)"
             )
         return task.model(config, label_sets, embedding)
 

@@ -210,6 +210,11 @@ class TaskEmbedding(nn.Module):
         mixed = mix.combine(batch.layers, batch.mask)
         return torch.cat([h, (dropout or mix.dropout)(mixed)], dim=-1)
 
+    @property
+    def input_mix(self) -> ScalarMix | None:
+        """The mix of the layers at the input."""
+        return self._scalar_mixes().get("input")
+
     def penalty(self) -> Float[Tensor, ""]:
         """λ‖s‖² of all mixes, to add to the loss."""
         zero = torch.zeros(())

@@ -50,6 +50,9 @@ _COPY_ADVICE = "get a complete copy of the run"
 _MAY_CHANGE = frozenset({"config.train.checkpoint_minutes"})
 """Settings that may change, or be missing: they do not change what is learned."""
 
+_ADDED = {"config.head": "bcn"}
+"""Settings that older runs do not name, and what they had in their place."""
+
 
 def is_task_run(folder: str | Path) -> bool:
     """Whether a folder is that of a task run."""
@@ -191,7 +194,8 @@ def check_unchanged(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
         now["config"]["train"]["epochs"] = epochs
     if now["model"] and before.get("model"):  # the folder of the biLM may move
         now["model"] = now["model"] | {"source": before["model"]["source"]}
-    there, here = flat(before), flat(now)
+    here = flat(now)
+    there = {name: value for name, value in _ADDED.items() if name in here} | flat(before)
     skipped = {*_MAY_CHANGE, *_same_data(there, here)}
     names = [name for name in {**there, **here} if name not in skipped]
     changed = [name for name in names if there.get(name) != here.get(name)]

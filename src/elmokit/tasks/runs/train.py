@@ -82,6 +82,7 @@ def train_task(
     config = config or chosen.config_class()
     if not isinstance(config, chosen.config_class):
         raise ConfigError(f"task {chosen.name}: expected a {chosen.config_class.__name__}")
+    config = chosen.resolved(config)
     if seeds < 1:
         raise ConfigError(f"seeds={seeds}: expected 1 or more")
     is_ours = files.is_task_run(out)
@@ -167,6 +168,9 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
             self.table = word_table(
                 self._sentences(self.train), config.words, _read_static(static, self._words())
             )
+            advice = self.task.advice(config, self.train)
+            if advice is not None:
+                log.warning("%s", advice)
             if force:  # now that everything has been read
                 remove_ours(self.folder, files.WRITTEN)
             # First: it says whose folder this is, for a run that is killed in between.

@@ -130,6 +130,9 @@ class Trainer(Generic[ConfigT, ExampleT, PredictionT]):
     def _epoch(self, examples: Sequence[ExampleT], on_step: Callable[[], None] | None) -> None:
         """A pass over the examples in a new order, or the rest of one that was interrupted."""
         self.model.train()
+        if self.model.fits_at_once:
+            self._fit(examples, on_step)
+            return
         for group, (_, lr) in zip(self.optimizer.param_groups, self.groups, strict=True):
             group["lr"] = lr * 0.5**self.progress.halvings
         rng = np.random.default_rng((self.seed, self.progress.epoch))
@@ -144,6 +147,17 @@ class Trainer(Generic[ConfigT, ExampleT, PredictionT]):
                 self._step([examples[i] for i in rows])
                 if on_step is not None:
                     on_step()
+
+    def _fit(self, examples: Sequence[ExampleT], on_step: Callable[[], None] | None) -> None:
+        """The whole training of a model that fits at once, unless it was interrupted after it."""
+        self.num_batches = 1
+        if self.progress.batch:
+            return
+        self.progress.loss = self.model.fit(examples, self.read, self.seed) * len(examples)
+        self.progress.batch = 1
+        self._count_time()
+        if on_step is not None:
+            on_step()
 
     def _step(self, batch: Sequence[ExampleT]) -> None:
         loss = self.model.loss(batch, self.read)
