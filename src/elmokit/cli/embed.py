@@ -21,7 +21,6 @@ from .options import (
     Quiet,
     Tokenizer,
     check_text,
-    parse_layers,
 )
 from .report import in_bytes, reported, say, shows_bar
 
@@ -60,7 +59,8 @@ def embed_cli(
     layers: Annotated[
         str,
         typer.Option(
-            metavar="LAYERS", help="average, top, all, mix, mix:NAME, or a number from 0."
+            metavar="LAYERS",
+            help="average, top, all, mix, mix:NAME, or a number: 0 is the first, -1 the last.",
         ),
     ] = "average",
     level: Annotated[
@@ -93,7 +93,7 @@ def embed_cli(
         check_output(output_path(output), force)
     check_text(source)
     options: dict[str, Any] = {
-        "layers": parse_layers(layers), "level": level.value, "pooling": pooling.value,
+        "layers": layers, "level": level.value, "pooling": pooling.value,
         "batch_size": batch_size,
     }  # fmt: skip
     bar = shows_bar(no_progress, quiet)
