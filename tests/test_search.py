@@ -124,7 +124,7 @@ def test_a_korean_match_shows_eojeol_with_their_particles() -> None:
 def test_tokens_that_are_not_in_the_text_are_shown_as_they_are() -> None:
     elmo = make_tiny()
     elmo.reader = Reader(lambda text: text.upper().split())
-    (match,) = nearest(elmo, [["A", "gift"], "she gave a Gift"], "the [GIFT]", k=1, same_word=True)
+    (match,) = nearest(elmo, [["A", "gift"], "she gave a Gift"], "THE [GIFT]", k=1, same_word=True)
     assert match.text[match.start : match.end].upper() == "GIFT"
     matches = nearest(elmo, ["she gave a gift"], "[THE]", k=9)
     assert {match.text for match in matches} == {"SHE GAVE A GIFT"}

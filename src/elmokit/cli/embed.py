@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LevelName = StrEnum("LevelName", ["token", "sentence"])
 PoolingName = StrEnum("PoolingName", ["mean", "max", "first", "last"])
+EmptyName = StrEnum("EmptyName", ["raise", "zero", "nan"])
 StateName = StrEnum("StateName", ["zero", "warm", "carry"])
 
 StateOption = Annotated[
@@ -69,6 +70,10 @@ def embed_cli(
     pooling: Annotated[
         PoolingName, typer.Option(help="How a sentence's vectors become one.")
     ] = PoolingName.mean,
+    empty: Annotated[
+        EmptyName | None,
+        typer.Option(help="With --level sentence, a blank line: an error, zeros, or NaN."),
+    ] = None,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     *,
@@ -94,7 +99,7 @@ def embed_cli(
     check_text(source)
     options: dict[str, Any] = {
         "layers": layers, "level": level.value, "pooling": pooling.value,
-        "batch_size": batch_size,
+        "empty": empty and empty.value, "batch_size": batch_size,
     }  # fmt: skip
     bar = shows_bar(no_progress, quiet)
     elmo = execution.load(model, tokenizer, cast(StateMode | None, state and state.value))
