@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from elmokit import Elmo
 from elmokit.files.read import read_lines
 from elmokit.layers import normalise, poolers
+from elmokit.model import CommonDirections
 from elmokit.probes.layers import layer_names, spread, stream_layers, with_average
 from elmokit.probes.similarity import correlation
 from elmokit.tables import format_table, percent
@@ -162,25 +163,6 @@ def minilm_vectors(folder: Path) -> Callable[[Sequence[Sequence[str]]], Vectors]
     return vectors
 
 
-class CommonDirections:
-    """The mean of some vectors, and their principal components, the largest first."""
-
-    def __init__(self, reference: Vectors) -> None:
-        self.mean = reference.mean(axis=0)
-        centred = reference - self.mean
-        _, directions = np.linalg.eigh(centred.T @ centred)
-        self.components = directions[:, ::-1]
-
-    def removed(self, vectors: Vectors, number: int | None) -> Vectors:
-        """The vectors without the mean and `number` components; as they are for None."""
-        if number is None:
-            return vectors
-        centred = vectors - self.mean
-        top = self.components[:, :number]
-        result: Vectors = centred - (centred @ top) @ top.T
-        return result
-
-
 def score(pairs: PairSet, vectors: Vectors) -> float:
     """The score of the pairs by the cosines of their vectors."""
     unit = normalise(vectors)
@@ -195,11 +177,14 @@ def measure(elmo: Elmo, train: PairSet, dev: PairSet) -> tuple[dict[Row, float],
     found: tuple[dict[Row, float], dict[Row, float]] = ({}, {})
     vectors = [elmo_vectors(elmo, pairs.sentences()) for pairs in (train, dev)]
     for (layer, pooling), reference in vectors[0].items():
-        common = CommonDirections(reference)
+        most = CommonDirections.fit(reference, max(filter(None, NUM_REMOVED)))
         for number in NUM_REMOVED:
             row = (layer, pooling, "-" if number is None else f"mean + {number}")
             for scores, pairs, part in zip(found, (train, dev), vectors, strict=True):
-                scores[row] = score(pairs, common.removed(part[layer, pooling], number))
+                kept = part[layer, pooling]
+                if number is not None:
+                    kept = CommonDirections(most.mean, most.components[:number]).removed(kept)
+                scores[row] = score(pairs, kept)
     return found
 
 

@@ -52,8 +52,8 @@ def test_signatures() -> None:
     assert parameters(Elmo.annotate) == ["self", "inputs", "layers", "batch_size"]
     assert parameters(Elmo.embed_stream) == ["self", "inputs", "layers", "direction", "batch_size"]
     assert parameters(Elmo.encode) == [
-        "self", "inputs", "layers", "pooling", "normalize_embeddings", "empty", "batch_size",
-        "show_progress_bar",
+        "self", "inputs", "layers", "pooling", "remove", "normalize_embeddings", "empty",
+        "batch_size", "show_progress_bar",
     ]  # fmt: skip
     assert parameters(Elmo.add_mix) == [
         "self", "name", "layer_norm", "dropout", "trainable", "replace",

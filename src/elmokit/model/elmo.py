@@ -48,6 +48,7 @@ from ..text.ids import TokenIndexer, Vocab
 from ..text.reader import Reader, TextOrTokens, as_sentences, check_iterable, check_sentence
 from ..text.sentences import WARM_UP_SENTENCES
 from ..text.tokenize import FunctionTokenizer, Token, TokenizerFunction, words
+from .common_directions import CommonDirections
 from .execution import (
     CACHE_WORDS,
     MAX_BATCH_TOKENS,
@@ -499,6 +500,7 @@ class Elmo(nn.Module):
         *,
         layers: Layers = "average",
         pooling: Pooling | Sequence[Pooling] = "mean",
+        remove: CommonDirections | int | None = None,
         normalize_embeddings: bool = False,
         empty: Empty = "raise",
         batch_size: int = 128,
@@ -510,6 +512,9 @@ class Elmo(nn.Module):
             inputs: As in `embed`.
             layers: As in `embed`, but `all`.
             pooling: `mean`, `max`, `first` or `last`, or several to concatenate.
+            remove: What all vectors have in common and similarities are better without: the mean
+                and so many principal components of these inputs, or the `CommonDirections` of a
+                larger text, with which a vector does not depend on the other inputs.
             normalize_embeddings: Scale each vector to length one.
             empty: What a sentence without tokens is: an error (`raise`), a row of zeros (`zero`),
                 or a row of NaN (`nan`).
@@ -532,6 +537,11 @@ class Elmo(nn.Module):
         for row, array in zip(result, vectors, strict=True):
             if len(array):
                 row[:] = np.concatenate([pool(array) for pool in pools])
+        if remove is not None:
+            filled = np.array([len(array) > 0 for array in vectors], bool)
+            if not isinstance(remove, CommonDirections):
+                remove = CommonDirections.fit(result[filled], remove)
+            result[filled] = remove.removed(result[filled])
         result = normalise(result) if normalize_embeddings else result
         return result[0] if isinstance(inputs, str) else result
 
