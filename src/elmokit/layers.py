@@ -47,8 +47,9 @@ def layer_weights(layers: Layers, num_layers: int) -> Tensor:
     number = -1 if layers == "top" else _as_number(layers)
     if number is not None and -num_layers <= number < num_layers:
         return torch.eye(num_layers)[number, None]
+    shown = quoted(layers if number is None else number)
     raise ConfigError(
-        f"layers={quoted(layers)}: expected 'average', 'top', 'all', 'mix', 'mix:NAME', or a layer "
+        f"layers={shown}: expected 'average', 'top', 'all', 'mix', 'mix:NAME', or a layer "
         f"0..{num_layers - 1}, counted from the top as -1..-{num_layers}"
     )
 
