@@ -16,7 +16,7 @@ from .config import one_of
 from .errors import ConfigError, InputError, quoted
 from .files.folders import output_path
 from .files.read import is_there, read_lines
-from .layers import EMPTY, Empty, Layers, Pooling, Vectors, poolers
+from .layers import EMPTY, SENTENCE_LAYERS, Empty, Layers, Pooling, Vectors, poolers
 from .model import Elmo
 from .model.execution import windows
 from .vectors import Entry, check_output
@@ -32,7 +32,7 @@ def embed_file(
     source: str | Path,
     output: str | Path,
     *,
-    layers: Layers = "average",
+    layers: Layers | None = None,
     level: Level = "token",
     pooling: Pooling = "mean",
     empty: Empty | None = None,
@@ -48,7 +48,7 @@ def embed_file(
         source: A text file, plain, .gz or .xz; `-` is standard input.
         output: The file to write: .h5 (as AllenNLP wrote it), .npz, .parquet or .jsonl. It is
             there when it is complete; until then the finished part is kept in OUTPUT.partial.
-        layers: As in `Elmo.embed`.
+        layers: As in `Elmo.embed`, or as in `Elmo.encode` at level `sentence`, defaults included.
         level: One vector per token, or one per line. A blank line has an empty entry.
         pooling: How the vectors of a line become one.
         empty: What a blank line is at level `sentence`: an empty entry (None), an error (`raise`),
@@ -58,6 +58,7 @@ def embed_file(
         resume: Continue an interrupted run; the result is the same as without interruption.
         show_progress_bar: Show one on standard error.
     """
+    layers = _layers(layers, level)
     output = output_path(output)
     check_output(output, force)
     if resume and elmo.config.state == "carry":
@@ -84,7 +85,7 @@ def embed_windows(
     elmo: Elmo,
     lines: Iterable[str],
     *,
-    layers: Layers = "average",
+    layers: Layers | None = None,
     level: Level = "token",
     pooling: Pooling = "mean",
     empty: Empty | None = None,
@@ -92,6 +93,7 @@ def embed_windows(
     start: int = 0,
 ) -> Iterator[list[Entry]]:
     """The entries of `embed_file` in the groups that are embedded together, from index `start`."""
+    layers = _layers(layers, level)
     pool = _pool(layers, level, pooling, _empty_vector(elmo, level, empty))
     # Nothing to embed: it checks the options and computes a warm state that is not stored.
     elmo.embed([], layers=layers, batch_size=batch_size, show_progress_bar=False)
@@ -113,7 +115,14 @@ def embed_windows(
     return embedded()
 
 
-def num_axes(layers: Layers, level: Level) -> int:
+def _layers(layers: Layers | None, level: Level) -> Layers:
+    """The layers that were asked for, or the default of the level."""
+    if layers is not None:
+        return layers
+    return SENTENCE_LAYERS if level == "sentence" else "average"
+
+
+def num_axes(layers: Layers | None, level: Level) -> int:
     """Axes of each entry's vectors: (D,), (T, D) or (L, T, D)."""
     if level == "sentence":
         return 1

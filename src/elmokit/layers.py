@@ -19,6 +19,9 @@ Layers: TypeAlias = Literal["average", "top", "all", "mix"] | int | str
 Layers count from 0, or from -1 backwards; the number may be a string, as on the command line.
 """
 
+SENTENCE_LAYERS: Layers = 0
+"""The layers that compare sentences best; measured by benchmarks/encode_defaults.py."""
+
 Direction: TypeAlias = Literal["both", "forward", "backward"]
 Pooling: TypeAlias = Literal["mean", "max", "first", "last"]
 Empty: TypeAlias = Literal["raise", "zero", "nan"]

@@ -58,12 +58,13 @@ def embed_cli(
         ),
     ] = "-",
     layers: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="LAYERS",
-            help="average, top, all, mix, mix:NAME, or a number: 0 is the first, -1 the last.",
+            help="average, top, all, mix, mix:NAME, or a number: 0 is the first, -1 the last. "
+            "Default: average for tokens, 0 for sentences.",
         ),
-    ] = "average",
+    ] = None,
     level: Annotated[
         LevelName, typer.Option(help="One vector per token, or one per sentence.")
     ] = LevelName.token,

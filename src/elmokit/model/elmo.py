@@ -33,6 +33,7 @@ from ..formats.official import read_official
 from ..formats.save import save_folder
 from ..layers import (
     EMPTY,
+    SENTENCE_LAYERS,
     Direction,
     Empty,
     Layers,
@@ -498,7 +499,7 @@ class Elmo(nn.Module):
         self,
         inputs: TextOrTokens | Iterable[TextOrTokens],
         *,
-        layers: Layers = "average",
+        layers: Layers = SENTENCE_LAYERS,
         pooling: Pooling | Sequence[Pooling] = "mean",
         remove: CommonDirections | int | None = None,
         normalize_embeddings: bool = False,
@@ -510,7 +511,8 @@ class Elmo(nn.Module):
 
         Args:
             inputs: As in `embed`.
-            layers: As in `embed`, but `all`.
+            layers: As in `embed`, but `all`. The default, the context-free layer 0, is the best for
+                comparing sentences (docs/guide.md); to classify them, compare with `average`.
             pooling: `mean`, `max`, `first` or `last`, or several to concatenate.
             remove: What all vectors have in common and similarities are better without: the mean
                 and so many principal components of these inputs, or the `CommonDirections` of a
