@@ -6,6 +6,7 @@ from pathlib import Path
 
 import elmokit
 from elmokit import Elmo, ScalarMix, model, tasks
+from elmokit.search import Match
 
 
 def parameters(function: object) -> list[str]:
@@ -51,8 +52,11 @@ def test_signatures() -> None:
     assert parameters(Elmo.annotate) == ["self", "inputs", "layers", "batch_size"]
     assert parameters(Elmo.embed_stream) == ["self", "inputs", "layers", "direction", "batch_size"]
     assert parameters(Elmo.encode) == [
-        "self", "inputs", "layers", "pooling", "normalize_embeddings", "batch_size",
-        "show_progress_bar",
+        "self", "inputs", "layers", "pooling", "remove", "normalize_embeddings", "empty",
+        "batch_size", "show_progress_bar",
+    ]  # fmt: skip
+    assert parameters(Elmo.add_mix) == [
+        "self", "name", "layer_norm", "dropout", "trainable", "replace",
     ]  # fmt: skip
     assert parameters(Elmo.score) == ["self", "inputs", "batch_size"]
     assert parameters(Elmo.score_stream) == ["self", "inputs", "batch_size"]
@@ -72,6 +76,9 @@ def test_fields_of_results() -> None:
     )  # fmt: skip
     assert model.Substitute._fields == ("word", "rank", "probability", "forward", "backward")
     assert model.Substitutes._fields == ("best", "original")
+    assert [f.name for f in fields(Match)] == [
+        "score", "index", "position", "tokens", "text", "start", "end",
+    ]  # fmt: skip
 
 
 def test_results_of_tasks() -> None:

@@ -5,11 +5,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from strategies import assert_refused
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import assert_refused, make_tiny, tiny_config
 
 from elmokit import Elmo
 from elmokit.search import Match, nearest
-from elmokit.text.reader import parse_marked
+from elmokit.tables import width_of
+from elmokit.text.reader import Reader, parse_marked
 
 CORPUS = [
     "He gave her a gift .",
@@ -48,7 +51,7 @@ def test_equal_sentence_is_found_with_cosine_one(tiny: Elmo) -> None:
     (match,) = nearest(tiny, CORPUS, QUERY, k=1)
     assert (match.index, match.position) == (4, 3)
     assert match.score == pytest.approx(1, abs=1e-5)
-    assert match.marked() == ["She", "has", "a", "[gift]", "for", "music", "."]
+    assert match.marked() == "She has a [gift] for music ."
 
 
 def test_same_word_in_any_case(tiny: Elmo) -> None:
@@ -102,6 +105,67 @@ def test_tokens_instead_of_texts(tiny: Elmo) -> None:
     assert isinstance(got[0], Match)
 
 
+def test_a_match_has_the_text_as_it_was_written(tiny: Elmo) -> None:
+    text = "  She didn't  have a GIFT\tfor “music”…"
+    (match,) = nearest(tiny, [text], "a [gift]", k=1, same_word=True)
+    assert match.text == text and text[match.start : match.end] == "GIFT"
+    assert match.marked() == "  She didn't  have a [GIFT] for “music”…"
+
+
+def test_a_korean_match_shows_eojeol_with_their_particles() -> None:
+    pytest.importorskip("kiwipiepy")
+    elmo = make_tiny(tiny_config(tokenizer="kiwi"))
+    text = "그는 배를 타고 여행을 갔다."
+    (match,) = nearest(elmo, [text], "[배]가 고프다", k=1, same_word=True)
+    assert match.marked() == "그는 [배]를 타고 여행을 갔다."
+    assert match.tokens[match.position] == text[match.start : match.end] == "배"
+
+
+def test_tokens_that_are_not_in_the_text_are_shown_as_they_are() -> None:
+    elmo = make_tiny()
+    elmo.reader = Reader(lambda text: text.upper().split())
+    (match,) = nearest(elmo, [["A", "gift"], "she gave a Gift"], "THE [GIFT]", k=1, same_word=True)
+    assert match.text[match.start : match.end].upper() == "GIFT"
+    matches = nearest(elmo, ["she gave a gift"], "[THE]", k=9)
+    assert {match.text for match in matches} == {"SHE GAVE A GIFT"}
+
+
+def test_a_morpheme_without_characters_is_shown_by_its_eojeol() -> None:
+    match = Match(1.0, 0, 2, ["여기", "바다", "이", "다"], "여기 바다다 .", 5, 5)
+    assert match.marked() == "여기 [바다다] ."
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("one two three four five six seven", 80, "one two three [four] five six seven"),
+        ("one two three four five six seven", 25, "… three [four] five …"),
+        ("one two three four five six seven", 6, "[four]"),
+        ("수많은 사람 한국어 four 한국어 사람 수많은", 26, "… 한국어 [four] 한국어 …"),
+        ("abcdefghijklfourmnopqrstuvwx", 20, "…hijkl[four]mnopq…"),
+    ],
+)
+def test_context_is_cut_to_a_width_around_the_word(text: str, width: int, shown: str) -> None:
+    start = text.index("four")
+    match = Match(1.0, 0, 0, [], text, start, start + 4)
+    line = match.in_context(width)
+    assert line.strip() == shown and width_of(line) <= max(width, 6)
+
+
+@given(
+    st.text(max_size=30), st.text(min_size=1, max_size=5), st.text(max_size=30), st.integers(0, 90)
+)
+def test_contexts_of_any_text_fit_and_line_up(
+    before: str, word: str, after: str, width: int
+) -> None:
+    match = Match(1.0, 0, 0, [], before + word + after, len(before), len(before) + len(word))
+    line, room = match.in_context(width), max(width, match.mark_width())
+    assert width_of(line) <= room
+    assert line.isprintable() or not (before + word + after).isprintable()
+    left, mark, _ = line.partition("[") if "[" not in before else ("", "", "")
+    assert not mark or width_of(left) == max(0, (width - match.mark_width()) // 2)
+
+
 @pytest.mark.parametrize(
     ("query", "tokens", "position"),
     [
@@ -146,4 +210,12 @@ def test_bad_arguments(tiny: Elmo) -> None:
     assert_refused(lambda: nearest(tiny, CORPUS, QUERY, layer=9), "0..2")
     assert_refused(lambda: nearest(tiny, [], QUERY), "empty")
     assert_refused(lambda: nearest(tiny, ["", " "], QUERY, same_word=True), "empty")
+    assert_refused(lambda: nearest(tiny, "one text", QUERY), "[text]")
+    assert_refused(lambda: nearest(tiny, {"text": CORPUS}, QUERY), "dict['text']")
     assert nearest(tiny, ["nothing"], QUERY, same_word=True) == []
+
+
+def test_layers_are_counted_from_either_end(tiny: Elmo) -> None:
+    expected = nearest(tiny, CORPUS, QUERY, k=3, layer="top")
+    for layer in (-1, "-1", 2, "2"):
+        assert nearest(tiny, CORPUS, QUERY, k=3, layer=layer) == expected

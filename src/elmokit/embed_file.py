@@ -2,19 +2,21 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from .errors import ConfigError, quoted
+from .config import one_of
+from .errors import ConfigError, InputError, quoted
 from .files.folders import output_path
 from .files.read import is_there, read_lines
-from .layers import Layers, Pooling, Vectors, poolers
+from .layers import EMPTY, SENTENCE_LAYERS, Empty, Layers, Pooling, Vectors, poolers
 from .model import Elmo
 from .model.execution import windows
 from .vectors import Entry, check_output
@@ -30,9 +32,10 @@ def embed_file(
     source: str | Path,
     output: str | Path,
     *,
-    layers: Layers = "average",
+    layers: Layers | None = None,
     level: Level = "token",
     pooling: Pooling = "mean",
+    empty: Empty | None = None,
     batch_size: int = 128,
     force: bool = False,
     resume: bool = False,
@@ -45,25 +48,29 @@ def embed_file(
         source: A text file, plain, .gz or .xz; `-` is standard input.
         output: The file to write: .h5 (as AllenNLP wrote it), .npz, .parquet or .jsonl. It is
             there when it is complete; until then the finished part is kept in OUTPUT.partial.
-        layers: As in `Elmo.embed`.
+        layers: As in `Elmo.embed`, or as in `Elmo.encode` at level `sentence`, defaults included.
         level: One vector per token, or one per line. A blank line has an empty entry.
         pooling: How the vectors of a line become one.
+        empty: What a blank line is at level `sentence`: an empty entry (None), an error (`raise`),
+            or a vector of zeros (`zero`) or NaN (`nan`), as in `Elmo.encode`.
         batch_size: Sentences that run together, at most.
         force: Replace `output` if it exists.
         resume: Continue an interrupted run; the result is the same as without interruption.
         show_progress_bar: Show one on standard error.
     """
+    layers = _layers(layers, level)
     output = output_path(output)
     check_output(output, force)
     if resume and elmo.config.state == "carry":
         raise ConfigError("state='carry' cannot be resumed: the carried state is not kept")
     embed = partial(
-        embed_windows, elmo, layers=layers, level=level, pooling=pooling, batch_size=batch_size
-    )
+        embed_windows, elmo, layers=layers, level=level, pooling=pooling, empty=empty,
+        batch_size=batch_size,
+    )  # fmt: skip
     embed([])  # checks the options before anything is written
     total, lines = count_lines(source), read_lines(source)
     with open_unfinished(output, num_axes(layers, level)) as done:
-        done.begin(_settings(elmo, layers, level, pooling), lines, resume)
+        done.begin(_settings(elmo, layers, level, pooling, empty), lines, resume)
         with progress_bar(total, show_progress_bar, initial=done.num_lines) as bar:
             windows = _counted(embed(lines, start=done.num_lines), bar)
             if elmo.config.state == "carry":  # cannot be continued, so nothing is kept
@@ -78,14 +85,16 @@ def embed_windows(
     elmo: Elmo,
     lines: Iterable[str],
     *,
-    layers: Layers = "average",
+    layers: Layers | None = None,
     level: Level = "token",
     pooling: Pooling = "mean",
+    empty: Empty | None = None,
     batch_size: int = 128,
     start: int = 0,
 ) -> Iterator[list[Entry]]:
     """The entries of `embed_file` in the groups that are embedded together, from index `start`."""
-    pool = _pool(layers, level, pooling)
+    layers = _layers(layers, level)
+    pool = _pool(layers, level, pooling, _empty_vector(elmo, level, empty))
     # Nothing to embed: it checks the options and computes a warm state that is not stored.
     elmo.embed([], layers=layers, batch_size=batch_size, show_progress_bar=False)
     carries = elmo.config.state == "carry"
@@ -93,6 +102,8 @@ def embed_windows(
 
     def embedded() -> Iterator[list[Entry]]:
         for window in windows(read, lambda r: len(r[2]), carries=carries, batch_size=batch_size):
+            if empty == "raise":
+                _refuse_empty(window)
             vectors = elmo.embed(
                 [tokens for _, _, tokens in window],
                 layers=layers,
@@ -104,7 +115,14 @@ def embed_windows(
     return embedded()
 
 
-def num_axes(layers: Layers, level: Level) -> int:
+def _layers(layers: Layers | None, level: Level) -> Layers:
+    """The layers that were asked for, or the default of the level."""
+    if layers is not None:
+        return layers
+    return SENTENCE_LAYERS if level == "sentence" else "average"
+
+
+def num_axes(layers: Layers | None, level: Level) -> int:
     """Axes of each entry's vectors: (D,), (T, D) or (L, T, D)."""
     if level == "sentence":
         return 1
@@ -130,7 +148,27 @@ def _counted(windows: Iterator[list[Entry]], bar: "tqdm[None]") -> Iterator[list
         bar.update(len(window))
 
 
-def _pool(layers: Layers, level: Level, pooling: Pooling) -> Callable[[Vectors], Vectors]:
+def _empty_vector(elmo: Elmo, level: Level, empty: Empty | None) -> Vectors:
+    """What stands for a line without tokens."""
+    one_of("empty", empty, (None, *EMPTY))
+    if empty is not None and level != "sentence":
+        raise ConfigError(f"empty={empty!r}: only level='sentence' has one vector per line")
+    fill = np.nan if empty == "nan" else 0
+    return np.full(0 if empty is None else elmo.dim, fill, np.float32)
+
+
+def _refuse_empty(window: Sequence[tuple[Any, ...]]) -> None:
+    for number, _, tokens, *_ in window:
+        if not tokens:
+            raise InputError(
+                f"line {number + 1} is blank: nothing to pool; "
+                "empty='zero' or 'nan' (--empty) gives it a vector"
+            )
+
+
+def _pool(
+    layers: Layers, level: Level, pooling: Pooling, empty: Vectors
+) -> Callable[[Vectors], Vectors]:
     (pool,) = poolers(pooling)
     if level == "token":
         return lambda vectors: vectors
@@ -138,10 +176,12 @@ def _pool(layers: Layers, level: Level, pooling: Pooling) -> Callable[[Vectors],
         raise ConfigError(f"level={quoted(level)}: expected 'token' or 'sentence'")
     if layers == "all":
         raise ConfigError("layers='all': a sentence has one vector; choose one layer or a mix")
-    return lambda vectors: pool(vectors) if len(vectors) else vectors.ravel()
+    return lambda vectors: pool(vectors) if len(vectors) else empty
 
 
-def _settings(elmo: Elmo, layers: Layers, level: Level, pooling: Pooling) -> dict[str, str]:
+def _settings(
+    elmo: Elmo, layers: Layers, level: Level, pooling: Pooling, empty: Empty | None
+) -> dict[str, str]:
     """What has to be the same when a run is continued.
 
     The batch size and the device are not part of it: a run that ended for want of memory must be
@@ -156,6 +196,7 @@ def _settings(elmo: Elmo, layers: Layers, level: Level, pooling: Pooling) -> dic
         "layers": str(layers),
         "level": level,
         "pooling": pooling if level == "sentence" else "none",
+        "empty": empty or "none",
         **{name: str(getattr(elmo.config, name)) for name in names},
         "precision": "int8" if "int8" in elmo.engine else "full",
         "model": sha.hexdigest()[:16],  # last, because it holds the ones before

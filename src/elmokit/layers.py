@@ -1,7 +1,9 @@
 """What a user wants of the vectors: which layers of each token, and one vector per sentence."""
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from operator import index
+from typing import Literal, SupportsIndex, TypeAlias
 
 import numpy as np
 import torch
@@ -12,10 +14,19 @@ from .config import one_of
 from .errors import ConfigError, quoted
 
 Layers: TypeAlias = Literal["average", "top", "all", "mix"] | int | str
-"""`average`, `top`, `all`, a number 0..L, `mix`, or `mix:NAME` for a mix by its name."""
+"""`average`, `top`, `all`, a layer by its number, `mix`, or `mix:NAME` for a mix by its name.
+
+Layers count from 0, or from -1 backwards; the number may be a string, as on the command line.
+"""
+
+SENTENCE_LAYERS: Layers = 0
+"""The layers that compare sentences best; measured by benchmarks/encode_defaults.py."""
 
 Direction: TypeAlias = Literal["both", "forward", "backward"]
 Pooling: TypeAlias = Literal["mean", "max", "first", "last"]
+Empty: TypeAlias = Literal["raise", "zero", "nan"]
+"""What a sentence without tokens is when it is to be one vector."""
+EMPTY = ("raise", "zero", "nan")
 Vectors: TypeAlias = NDArray[np.float32]
 
 _POOL: dict[str, Callable[[Vectors], Vectors]] = {
@@ -36,12 +47,25 @@ def layer_weights(layers: Layers, num_layers: int) -> Tensor:
         return torch.full((1, num_layers), 1 / num_layers)
     if layers == "all":
         return torch.eye(num_layers)
-    number = num_layers - 1 if layers == "top" else layers
-    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < num_layers:
+    number = -1 if layers == "top" else _as_number(layers)
+    if number is not None and -num_layers <= number < num_layers:
         return torch.eye(num_layers)[number, None]
+    shown = quoted(layers if number is None else number)
     raise ConfigError(
-        f"layers={quoted(layers)}: expected 'average', 'top', 'all', 'mix' or 0..{num_layers - 1}"
+        f"layers={shown}: expected 'average', 'top', 'all', 'mix', 'mix:NAME', or a layer "
+        f"0..{num_layers - 1}, counted from the top as -1..-{num_layers}"
     )
+
+
+def _as_number(layers: object) -> int | None:
+    """The number of one layer, as Python or the command line give it; None for anything else."""
+    if isinstance(layers, str):
+        return int(layers) if re.fullmatch(r"-?[0-9]{1,9}", layers) else None
+    is_number = isinstance(layers, SupportsIndex) and not isinstance(layers, (bool, np.bool_))
+    try:
+        return index(layers) if is_number else None  # type: ignore[arg-type]
+    except TypeError:  # arrays have the method, but not all of them are numbers
+        return None
 
 
 def halves(direction: Direction) -> tuple[int, ...]:

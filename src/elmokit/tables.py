@@ -32,4 +32,10 @@ def percent(fraction: float) -> str:
 
 def width_of(text: str) -> int:
     """Columns of a terminal that a text takes; most East Asian characters take two."""
-    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
+    return sum(map(_width_of_character, text))
+
+
+def _width_of_character(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
+        return 0  # joins the character before it: accents, and the vowels and codas of NFD Hangul
+    return 1 + (unicodedata.east_asian_width(char) in "WF")

@@ -205,3 +205,26 @@ def test_closed_pipe_ends_quietly(model: Path, tmp_path: Path) -> None:
     assert process.stdin is not None
     process.stdin.close()
     process.stderr.close()
+
+
+def test_blank_lines_are_refused_or_filled_if_asked(run: Any, model: Path, tmp_path: Path) -> None:
+    text = tmp_path / "in.txt"
+    text.write_text("He has a gift.\n\n선물을 받았다.\n", encoding="utf-8")
+    sentences = ["embed", model, text, "--level", "sentence", "--empty"]
+    assert "line 2 is blank" in run(*sentences, "raise", code=1).stderr
+    zero = [json.loads(row)["vector"] for row in run(*sentences, "zero").stdout.splitlines()]
+    assert zero[1] == [0.0] * 32 and all(zero[0]) and all(zero[2])
+    assert json.loads(run(*sentences, "nan").stdout.splitlines()[1])["vector"] is None
+    run(*sentences, "nan", "-o", tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as file:
+        assert np.isnan(file["1"]).all() and file["1"].shape == (32,)
+    refused = run("embed", model, text, "--empty", "zero", code=1)
+    assert "only level='sentence'" in refused.stderr
+
+
+def test_layers_are_counted_from_the_top_too(run: Any, model: Path, text: Path) -> None:
+    top = run("embed", model, text, "--layers", "top").stdout
+    assert run("embed", model, text, "--layers", "-1").stdout == top
+    assert run("embed", model, text, "--layers", "2").stdout == top
+    assert run("embed", model, text, "--layers", "-3").stdout != top
+    assert "-1..-3" in run("embed", model, text, "--layers", "-4", code=1).stderr

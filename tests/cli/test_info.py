@@ -12,6 +12,7 @@ from strategies import make_tiny, tiny_config
 from task_data import write_data
 
 from elmokit.cli.report import in_bytes, in_short
+from elmokit.formats.catalogue.entries import builtin_folder
 from elmokit.text.ids import Vocab
 
 OLD_RUN = Path(__file__).parents[1] / "tasks" / "old_run" / "run"
@@ -140,3 +141,28 @@ def test_a_run_of_a_task_that_is_not_installed_is_described(run: Any, tmp_path: 
     (tmp_path / "run" / "task.json").write_text(json.dumps(card | {"task": "chunks"}))
     facts = json.loads(run("info", tmp_path / "run", "--json").stdout)
     assert facts["task"] == "chunks" and facts["settings"]["lstm_layers"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "text"),
+    [("en", "English", "English Wikipedia"), ("ko", "Korean", "Korean Wikipedia")],
+)
+def test_bundled_models_say_language_text_licence_size_and_perplexity(
+    run: Any, name: str, language: str, text: str
+) -> None:
+    facts = json.loads(run("info", name, "--json").stdout)
+    published = facts["published"]
+    assert (published["language"], published["language_name"]) == (name, language)
+    assert published["text"].startswith(text) and published["licence"] == "Apache-2.0"
+    assert facts["size_on_disk"] > 10e6
+    card = (builtin_folder(name) / "README.md").read_text(encoding="utf-8")  # type: ignore[operator]
+    figures = published["perplexity"].partition(" backward")[0]
+    assert f"| held-out perplexity | {figures} backward" in card
+    shown = " ".join(run("info", name).stdout.split())
+    for part in (f"language {language} ({name})", text, "licence Apache-2.0", "MB", figures):
+        assert part in shown
+
+
+def test_published_model_says_its_perplexity_where_it_is_known(run: Any) -> None:
+    assert "39.7" in run("info", "elmo-original").stdout
+    assert json.loads(run("info", "elmo-small", "--json").stdout)["perplexity"] == ""

@@ -69,7 +69,7 @@ def called(elmo: Elmo) -> list[np.ndarray]:
 PATHS: dict[str, Callable[[Elmo], list[np.ndarray]]] = {
     "embed": layers_of,
     "embed_stream": lambda elmo: list(elmo.embed_stream(SENTENCES)),
-    "encode": lambda elmo: [elmo.encode(SENTENCES)],
+    "encode": lambda elmo: [elmo.encode(SENTENCES, layers="average")],
     "token_vectors": lambda elmo: [elmo.token_vectors(["ab", "zz"])],
     "call": called,
     "score": logs_of,

@@ -29,6 +29,10 @@ def test_pooling_pools_the_vectors_of_embed(pooling, pool, layers) -> None:
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 
 
+def test_sentences_are_read_from_the_layer_that_compares_them_best() -> None:
+    np.testing.assert_array_equal(TINY.encode(SENTENCES), TINY.encode(SENTENCES, layers=0))
+
+
 def test_normalised_vectors_have_length_one() -> None:
     plain, normal = TINY.encode(SENTENCES), TINY.encode(SENTENCES, normalize_embeddings=True)
     np.testing.assert_allclose(np.linalg.norm(normal, axis=1), 1, atol=1e-6)
@@ -50,11 +54,24 @@ def test_sentence_without_tokens_is_refused_with_its_number(inputs, number: int)
         TINY.encode(inputs)
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+def test_empty_sentences_become_zeros_or_nan_if_asked(normalize: bool) -> None:
+    texts = ["The cat", "", "한국어", " \t"]
+    full = TINY.encode([texts[0], texts[2]], normalize_embeddings=normalize)
+    for empty, fill in (("zero", 0.0), ("nan", np.nan)):
+        got = TINY.encode(texts, empty=empty, normalize_embeddings=normalize)
+        np.testing.assert_allclose(got[[0, 2]], full, rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(got[[1, 3]], np.full((2, 32), fill, np.float32))
+    assert np.isnan(TINY.encode("", empty="nan", pooling=("mean", "max"))).sum() == 64
+
+
 def test_refused_sentences_do_not_move_a_carried_state() -> None:
     elmo, fresh = (make_tiny(tiny_config(state="carry")) for _ in range(2))
     with pytest.raises(InputError):
         elmo.encode([["a"], []])
-    np.testing.assert_array_equal(elmo.encode([["a"]]), fresh.encode([["a"]]))
+    np.testing.assert_array_equal(
+        elmo.encode([["a"]], layers="top"), fresh.encode([["a"]], layers="top")
+    )
 
 
 def test_options_without_meaning_are_refused() -> None:
@@ -62,6 +79,8 @@ def test_options_without_meaning_are_refused() -> None:
         TINY.encode(["a b"], layers="all")
     with pytest.raises(ConfigError, match="pooling='median'"):
         TINY.encode(["a b"], pooling="median")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="empty='skip': expected one of 'raise', 'zero', 'nan'"):
+        TINY.encode(["a b"], empty="skip")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="at least one"):
         TINY.encode(["a b"], pooling=())
 
@@ -78,3 +97,18 @@ def test_similarity_is_the_cosine_of_each_pair() -> None:
     assert TINY.similarity(a[0], b).shape == (1, 2)
     assert TINY.similarity(np.zeros((0, 32), np.float32), b).shape == (0, 2)
     assert not TINY.similarity(np.zeros((1, 32), np.float32), b).any()
+
+
+@pytest.mark.parametrize(
+    "texts", ["a text", ["two", "texts"], [["tokens"]], None, TINY.embed(["a b", "c"])]
+)
+def test_similarity_of_texts_says_how_to_encode_them(texts: object) -> None:
+    with pytest.raises(InputError, match=r"elmo\.similarity\(elmo\.encode\(a\)"):
+        TINY.similarity(texts, TINY.encode(SENTENCES))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="b is "):
+        TINY.similarity(TINY.encode(SENTENCES), texts)  # type: ignore[arg-type]
+
+
+def test_similarity_of_vectors_of_two_widths_is_refused() -> None:
+    with pytest.raises(InputError, match="a has 32 values per vector and b 64"):
+        TINY.similarity(TINY.encode(["a"]), TINY.encode(["a"], pooling=("mean", "max")))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from oracle import Oracle, scalar_mix
-from strategies import assert_close
+from strategies import assert_close, make_tiny
 
 from elmokit import Elmo
 from elmokit.errors import ConfigError
@@ -59,7 +59,7 @@ def test_several_mixes_share_one_pass(tiny: Elmo) -> None:
 
 def test_dropout_of_a_mix_never_reaches_embed(tiny: Elmo) -> None:
     for layer_norm in (False, True):
-        tiny.add_mix("noisy", layer_norm=layer_norm, dropout=0.5)
+        tiny.add_mix("noisy", layer_norm=layer_norm, dropout=0.5, replace=True)
         tiny.train()
         noisy = tiny.embed(SENTENCES, layers="mix:noisy")
         tiny.eval()
@@ -83,3 +83,23 @@ def test_unknown_mix_is_refused_with_the_known_ones(tiny: Elmo) -> None:
     tiny.add_mix("task")
     with pytest.raises(ConfigError, match=r"'mix:tsak'.*default, task"):
         tiny.embed(SENTENCES, layers="mix:tsak")
+
+
+def test_existing_mix_is_replaced_only_if_asked(tiny: Elmo) -> None:
+    tiny.add_mix("task", dropout=0.5)
+    with pytest.raises(ConfigError, match=r"'task': the model has one .* replace=True"):
+        tiny.add_mix("task")
+    new = tiny.add_mix("task", replace=True)
+    assert tiny.mixes["task"] is new and new.dropout.p == 0
+
+
+def test_default_is_replaced_until_it_is_used(tiny: Elmo) -> None:
+    mix = tiny.add_mix(layer_norm=True)  # instead of the one that every model has
+    with pytest.raises(ConfigError, match="replace=True"):
+        tiny.add_mix()
+    assert tiny.mixes["default"] is mix
+    trained = make_tiny()
+    with torch.no_grad():
+        trained.mixes["default"].gamma.fill_(2)
+    with pytest.raises(ConfigError, match="replace=True"):
+        trained.add_mix()

@@ -9,9 +9,10 @@ from strategies import make_tiny
 from task_data import assert_gradients_reach_the_mixes, bcn_config, ner_config, write_data
 
 from elmokit import Elmo
+from elmokit.errors import ConfigError
 from elmokit.tasks.classify import Bcn
-from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.parts.bilm import FrozenLayers
+from elmokit.tasks.config import ElmoPlacement, TaskConfig
+from elmokit.tasks.parts.bilm import FrozenLayers, chosen_layers
 from elmokit.tasks.parts.embedding import TokenReader, word_table
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runs.trainer import Trainer, predict
@@ -136,3 +137,10 @@ def test_classifier_drops_the_same_of_elmo_at_all_tokens(tiny: Elmo, tmp_path: P
     is_same = torch.isclose(dropped, 2 * kept).all(dim=1)
     assert (is_same | (dropped == 0).all(dim=1)).all()
     assert 0.3 < is_same.float().mean() < 0.7
+
+
+def test_a_fixed_layer_can_be_counted_from_the_top() -> None:
+    assert ElmoPlacement(layers=-1).layers == "-1"  # type: ignore[arg-type]
+    assert [chosen_layers(name, 3) for name in ("-1", "2", "-3", "top")] == [2, 2, 0, "top"]
+    with pytest.raises(ConfigError, match=r"layers=-4: .*0\.\.2, counted from the top"):
+        chosen_layers("-4", 3)

@@ -21,7 +21,6 @@ from .options import (
     Quiet,
     Tokenizer,
     check_text,
-    parse_layers,
 )
 from .report import in_bytes, reported, say, shows_bar
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 LevelName = StrEnum("LevelName", ["token", "sentence"])
 PoolingName = StrEnum("PoolingName", ["mean", "max", "first", "last"])
+EmptyName = StrEnum("EmptyName", ["raise", "zero", "nan"])
 StateName = StrEnum("StateName", ["zero", "warm", "carry"])
 
 StateOption = Annotated[
@@ -58,17 +58,23 @@ def embed_cli(
         ),
     ] = "-",
     layers: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="LAYERS", help="average, top, all, mix, mix:NAME, or a number from 0."
+            metavar="LAYERS",
+            help="average, top, all, mix, mix:NAME, or a number: 0 is the first, -1 the last. "
+            "Default: average for tokens, 0 for sentences.",
         ),
-    ] = "average",
+    ] = None,
     level: Annotated[
         LevelName, typer.Option(help="One vector per token, or one per sentence.")
     ] = LevelName.token,
     pooling: Annotated[
         PoolingName, typer.Option(help="How a sentence's vectors become one.")
     ] = PoolingName.mean,
+    empty: Annotated[
+        EmptyName | None,
+        typer.Option(help="With --level sentence, a blank line: an error, zeros, or NaN."),
+    ] = None,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     *,
@@ -93,8 +99,8 @@ def embed_cli(
         check_output(output_path(output), force)
     check_text(source)
     options: dict[str, Any] = {
-        "layers": parse_layers(layers), "level": level.value, "pooling": pooling.value,
-        "batch_size": batch_size,
+        "layers": layers, "level": level.value, "pooling": pooling.value,
+        "empty": empty and empty.value, "batch_size": batch_size,
     }  # fmt: skip
     bar = shows_bar(no_progress, quiet)
     elmo = execution.load(model, tokenizer, cast(StateMode | None, state and state.value))

@@ -80,7 +80,7 @@ def download_cli(
 def info_cli(
     model: Model, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False
 ) -> None:
-    """Show what a model is: format, architecture, text, problems.
+    """Show what a model is: language, text, licence, format, architecture, problems.
 
     For the RUN of a trained task: its data, settings, biLM and scores.
     """
@@ -97,8 +97,8 @@ def info_cli(
             _print_table(task_run_rows(run))
         return
     entry = find_model(model)
-    published = _published_record(entry) if entry and entry.status != "bundled" else None
-    if published and not published["is_cached"]:
+    published = _published_record(entry) if entry else None
+    if published and published["status"] != "bundled" and not published["is_cached"]:
         if as_json:
             _print_json(published)
         else:
@@ -365,6 +365,7 @@ def _origin_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("text", record["text"]),
         ("reads", record["tokens"]),
         ("licence", record["licence"]),
+        *([("perplexity", record["perplexity"])] if record["perplexity"] else []),
     ]
 
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from ..config import StateMode
-from ..errors import ConfigError, FormatError, quoted
+from ..errors import FormatError
 from ..files.read import MAX_JSON_BYTES, check_readable, is_there, read_json, read_lines
 
 if TYPE_CHECKING:
-    from ..layers import Layers
     from ..model import Elmo
 
 Model: TypeAlias = Annotated[
@@ -84,15 +83,6 @@ class ExecutionOptions:
         return Elmo.from_pretrained(
             source, device=self.device, engine=self.engine, tokenizer=tokenizer, state=state
         )
-
-
-def parse_layers(text: str) -> "Layers":
-    """`2` as a number, everything else as it is."""
-    if not (text.isascii() and text.isdigit()):
-        return text
-    if len(text) > 9:  # Python refuses to read very long ones
-        raise ConfigError(f"layers={quoted(text)}: expected the number of a layer, from 0")
-    return int(text)
 
 
 def check_text(source: str) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..tables import width_of
 from .options import (
     BatchSize,
     ExecutionOptions,
@@ -18,7 +17,6 @@ from .options import (
     Tokenizer,
     check_text,
     lines_shown,
-    parse_layers,
 )
 from .report import reported, say, shows_bar
 
@@ -41,7 +39,11 @@ def similar_cli(
     ],
     k: Annotated[int, typer.Option("-k", min=1, help="Occurrences to show, at most.")] = 10,
     layer: Annotated[
-        str, typer.Option(metavar="LAYER", help="top, average, mix, mix:NAME, or a number from 0.")
+        str,
+        typer.Option(
+            metavar="LAYER",
+            help="top, average, mix, mix:NAME, or a number: 0 is the first, -1 the last.",
+        ),
     ] = "top",
     same_word: Annotated[
         bool, typer.Option("--same-word", help="Only the same word, in any case (much faster).")
@@ -56,17 +58,16 @@ def similar_cli(
 ) -> None:
     """Find words that a corpus uses like the [word] of a query.
 
-    Prints rank, cosine, line number and the sentence with the word that was found in brackets. A
-    line that equals the query is found like any other. The corpus can be of any size.
+    Prints rank, cosine, line number and the line as it is in the corpus, with the word that was
+    found in brackets; on a terminal, the part of it around the word. A line that equals the query
+    is found like any other. The corpus can be of any size.
     """
     from ..search import nearest
 
     check_text(corpus)
     elmo = execution.load(model, tokenizer)
     lines = lines_shown(corpus, shows_bar(no_progress, quiet))
-    matches = nearest(
-        elmo, lines, query, k, parse_layers(layer), same_word=same_word, batch_size=batch_size
-    )
+    matches = nearest(elmo, lines, query, k, layer, same_word=same_word, batch_size=batch_size)
     if as_json:
         print(json.dumps([_as_dict(i, m) for i, m in enumerate(matches, 1)], ensure_ascii=False))
     elif matches:
@@ -82,40 +83,28 @@ def _as_dict(rank: int, match: "Match") -> dict[str, Any]:
         "line": match.index + 1,
         "position": match.position,
         "word": match.tokens[match.position],
+        "text": match.text,
+        "start": match.start,
+        "end": match.end,
         "tokens": match.tokens,
     }
 
 
+def is_terminal() -> bool:
+    """Whether people read along."""
+    return sys.stdout.isatty()
+
+
 def _print_matches(matches: list["Match"]) -> None:
-    """One line per match; on a terminal cut to its width, around the word that was found."""
+    """One line per match: the word in its context on a terminal, the whole text elsewhere."""
     last_line = max(match.index for match in matches) + 1
     widths = len(str(len(matches))), max(4, len(str(last_line)))
-    if sys.stdout.isatty():
+    as_excerpts = is_terminal()
+    if as_excerpts:
         typer.secho(f"{'#':>{widths[0]}}  cosine  {'line':>{widths[1]}}", bold=True)
+    columns = shutil.get_terminal_size().columns
+    mark_width = max(match.mark_width() for match in matches)
     for rank, match in enumerate(matches, 1):
         head = f"{rank:>{widths[0]}}  {match.score:6.3f}  {match.index + 1:>{widths[1]}}  "
-        tokens = match.marked()
-        if sys.stdout.isatty():
-            room = shutil.get_terminal_size().columns - len(head)
-            tokens = _excerpt(tokens, match.position, room)
-        print(head + " ".join(tokens))
-
-
-def _excerpt(tokens: list[str], position: int, width: int) -> list[str]:
-    """The tokens around `position` that fit into `width` columns."""
-    first = last = position
-    used = width_of(tokens[position]) + 4  # an ellipsis and a space on each side
-    grows = True
-    while grows:
-        grows = False
-        if first > 0 and used + width_of(tokens[first - 1]) + 1 <= width:
-            first, grows = first - 1, True
-            used += width_of(tokens[first]) + 1
-        if last + 1 < len(tokens) and used + width_of(tokens[last + 1]) + 1 <= width:
-            last, grows = last + 1, True
-            used += width_of(tokens[last]) + 1
-    return [
-        *(["…"] if first > 0 else []),
-        *tokens[first : last + 1],
-        *(["…"] if last + 1 < len(tokens) else []),
-    ]
+        room = columns - len(head)
+        print(head + (match.in_context(room, mark_width) if as_excerpts else match.marked()))

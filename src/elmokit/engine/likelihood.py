@@ -25,7 +25,7 @@ from .packed import Request
 LogProbabilities = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SentenceScore:
     """How likely a sentence is, as sums of natural log probabilities.
 
@@ -42,8 +42,16 @@ class SentenceScore:
     backward: float
     num_tokens: int
     num_unknown: int
-    forward_tokens: LogProbabilities = field(repr=False, compare=False)
-    backward_tokens: LogProbabilities = field(repr=False, compare=False)
+    forward_tokens: LogProbabilities = field(compare=False)
+    backward_tokens: LogProbabilities = field(compare=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"<SentenceScore: log p {self.forward:.2f} forward, {self.backward:.2f} backward; "
+            f"{self.num_tokens} predictions, {self.num_unknown} of them <UNK>; "
+            f"forward_tokens {self.forward_tokens.shape}, "
+            f"backward_tokens {self.backward_tokens.shape}>"
+        )
 
 
 class Perplexity(NamedTuple):
@@ -62,6 +70,13 @@ class Perplexity(NamedTuple):
     mean: float
     num_tokens: int
     num_unknown: int
+
+    def __repr__(self) -> str:
+        return (
+            f"<Perplexity: {self.forward:.2f} forward, {self.backward:.2f} backward, "
+            f"{self.mean:.2f} mean; {self.num_tokens:,} predictions, "
+            f"{self.num_unknown:,} of them <UNK>>"
+        )
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ predictions to `language_model.py`.
 
 from ..engine.likelihood import Perplexity as Perplexity
 from ..engine.likelihood import SentenceScore as SentenceScore
+from .common_directions import CommonDirections as CommonDirections
 from .elmo import Elmo as Elmo
 from .execution import Execution as Execution
 from .language_model import Substitute as Substitute

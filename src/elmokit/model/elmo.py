@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from ..config import ElmoConfig, MixConfig, Normalization, StateMode
+from ..config import ElmoConfig, MixConfig, Normalization, StateMode, one_of
 from ..engine import (
     CarriedStates,
     Embedder,
@@ -31,13 +31,25 @@ from ..formats.checkpoint import OPTIONAL, Checkpoint
 from ..formats.load import read_checkpoint, upload
 from ..formats.official import read_official
 from ..formats.save import save_folder
-from ..layers import Direction, Layers, Pooling, halves, layer_weights, normalise, poolers
+from ..layers import (
+    EMPTY,
+    SENTENCE_LAYERS,
+    Direction,
+    Empty,
+    Layers,
+    Pooling,
+    halves,
+    layer_weights,
+    normalise,
+    poolers,
+)
 from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
 from ..text.batch import batches
 from ..text.ids import TokenIndexer, Vocab
 from ..text.reader import Reader, TextOrTokens, as_sentences, check_iterable, check_sentence
 from ..text.sentences import WARM_UP_SENTENCES
 from ..text.tokenize import FunctionTokenizer, Token, TokenizerFunction, words
+from .common_directions import CommonDirections
 from .execution import (
     CACHE_WORDS,
     MAX_BATCH_TOKENS,
@@ -85,6 +97,12 @@ class Elmo(nn.Module):
         precision: Precision = "float32",
         cache_words: int = CACHE_WORDS,
     ) -> None:
+        if not isinstance(config, ElmoConfig):
+            shown = quoted(config)
+            raise ConfigError(
+                f"Elmo({shown}) makes a new model from an ElmoConfig; to load one: "
+                f"Elmo.from_pretrained({shown})"
+            )
         super().__init__()
         self.config = config
         self.format = "new model with random weights"
@@ -319,6 +337,16 @@ class Elmo(nn.Module):
         """What computes the vectors: `native (avx2)`, `torch`, `torch (int8)`."""
         return self._embedder.engine.name
 
+    def __repr__(self) -> str:
+        num_parameters = sum(p.numel() for p in self.bilm.parameters())
+        softmax = "" if self.softmax is None else f", softmax of {len(self.softmax.weight):,} words"
+        return (
+            f"<Elmo {self.source or self.format}: {num_parameters:,} parameters{softmax}\n"
+            f" {self.dim} values per vector, layers 0..{self.num_layers - 1}, "
+            f"tokenizer {self.reader.tokenizer.name}, state {self.config.state}\n"
+            f" engine {self.engine} on {self.device}, {str(self.dtype).removeprefix('torch.')}>"
+        )
+
     @property
     def indexer(self) -> TokenIndexer:
         """What turns words into the ids that the encoder reads."""
@@ -344,7 +372,11 @@ class Elmo(nn.Module):
 
     def tokenize_with_offsets(self, texts: str | Iterable[str]) -> list[list[Token]]:
         """The tokens of each text, with their offsets in it: `text[token.start:token.end]`."""
-        return [self.reader.spans(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        sentences = as_sentences(texts)
+        for i, text in enumerate(sentences):
+            if not isinstance(text, str):
+                raise InputError(f"sentence {i} is a list of tokens; only a text has offsets")
+        return [self.reader.spans(text) for text in sentences if isinstance(text, str)]
 
     # Vectors
 
@@ -386,8 +418,8 @@ class Elmo(nn.Module):
 
         Args:
             inputs: A text (the result is then its array alone), texts, or lists of tokens.
-            layers: `average`, `top`, `all`, a number (0 is the context-free token), `mix` for
-                the learned weights of the mix `default`, or `mix:NAME`.
+            layers: `average`, `top`, `all`, a number (0 is the context-free token, -1 the last
+                layer), `mix` for the learned weights of the mix `default`, or `mix:NAME`.
             direction: `forward` or `backward` for that half of each vector only.
             batch_size: Sentences that run together, at most.
             show_progress_bar: None shows one if the log level is INFO or lower.
@@ -467,38 +499,68 @@ class Elmo(nn.Module):
         self,
         inputs: TextOrTokens | Iterable[TextOrTokens],
         *,
-        layers: Layers = "average",
+        layers: Layers = SENTENCE_LAYERS,
         pooling: Pooling | Sequence[Pooling] = "mean",
+        remove: CommonDirections | int | None = None,
         normalize_embeddings: bool = False,
+        empty: Empty = "raise",
         batch_size: int = 128,
         show_progress_bar: bool | None = None,
     ) -> Vectors:
         """One vector per sentence, (n, D); (D,) for a single text.
 
         Args:
-            inputs: As in `embed`; a sentence without tokens is an error.
-            layers: As in `embed`, but `all`.
+            inputs: As in `embed`.
+            layers: As in `embed`, but `all`. The default, the context-free layer 0, is the best for
+                comparing sentences (docs/guide.md); to classify them, compare with `average`.
             pooling: `mean`, `max`, `first` or `last`, or several to concatenate.
+            remove: What all vectors have in common and similarities are better without: the mean
+                and so many principal components of these inputs, or the `CommonDirections` of a
+                larger text, with which a vector does not depend on the other inputs.
             normalize_embeddings: Scale each vector to length one.
+            empty: What a sentence without tokens is: an error (`raise`), a row of zeros (`zero`),
+                or a row of NaN (`nan`).
             batch_size: Sentences that run together, at most.
             show_progress_bar: None shows one if the log level is INFO or lower.
         """
         pools = poolers(pooling)
+        one_of("empty", empty, EMPTY)
         if layers == "all":
             raise ConfigError("layers='all': a sentence has one vector; choose one layer or a mix")
         sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
         for i, sentence in enumerate(sentences):
-            if not sentence:
-                raise InputError(f"sentence {i} is empty: nothing to pool")
+            if not sentence and empty == "raise":
+                raise InputError(
+                    f"sentence {i} is empty: nothing to pool; empty='zero' or 'nan' gives it a row"
+                )
         vectors = self._embed(sentences, layers, "both", batch_size, show_progress_bar)
-        pooled = [np.concatenate([pool(v) for pool in pools]) for v in vectors]
-        result = np.stack(pooled) if pooled else np.zeros((0, self.dim * len(pools)), np.float32)
+        fill = np.nan if empty == "nan" else 0
+        result = np.full((len(vectors), self.dim * len(pools)), fill, np.float32)
+        for row, array in zip(result, vectors, strict=True):
+            if len(array):
+                row[:] = np.concatenate([pool(array) for pool in pools])
+        if remove is not None:
+            filled = np.array([len(array) > 0 for array in vectors], bool)
+            if not isinstance(remove, CommonDirections):
+                remove = CommonDirections.fit(result[filled], remove)
+            result[filled] = remove.removed(result[filled])
         result = normalise(result) if normalize_embeddings else result
         return result[0] if isinstance(inputs, str) else result
 
     def similarity(self, a: Vectors, b: Vectors) -> Vectors:
-        """The cosine of each row of `a` with each row of `b`."""
-        return normalise(np.atleast_2d(a)) @ normalise(np.atleast_2d(b)).T
+        """The cosine of each row of `a` with each row of `b`, (n, m).
+
+        Example:
+            >>> a, b = elmo.encode(["A cat sat."]), elmo.encode(["A dog sat."])  # doctest: +SKIP
+            >>> elmo.similarity(a, b)                                            # doctest: +SKIP
+        """
+        first, second = _as_rows("a", a), _as_rows("b", b)
+        if first.shape[1] != second.shape[1]:
+            raise InputError(
+                f"similarity: a has {first.shape[1]} values per vector and b {second.shape[1]}; "
+                "encode both with the same model, layers and pooling"
+            )
+        return normalise(first) @ normalise(second).T
 
     def token_vectors(self, words: Iterable[str]) -> Vectors:
         """x_k of each word without any context, (n, D / 2), to be used like GloVe.
@@ -615,8 +677,18 @@ class Elmo(nn.Module):
         layer_norm: bool = False,
         dropout: float = 0.0,
         trainable: bool = True,
+        replace: bool = False,
     ) -> ScalarMix:
-        """A new `ScalarMix` of this model's layers, saved with it under `name`."""
+        """A new `ScalarMix` of this model's layers, saved with it under `name`.
+
+        Args:
+            name: What `layers="mix:NAME"` calls it.
+            layer_norm: Normalise each layer first.
+            dropout: Applied to the mix while training.
+            trainable: False freezes the weights and γ.
+            replace: Replace a mix of that name and its weights. The mix `default` that every
+                model has is replaced without it as long as it has not been trained.
+        """
         MixConfig(layer_norm=layer_norm, dropout=dropout, trainable=trainable)
         is_taken = hasattr(self.mixes, name) and name not in self.mixes  # "keys", "forward", …
         if not name.isidentifier() or is_taken:
@@ -624,11 +696,26 @@ class Elmo(nn.Module):
                 f"mix {quoted(name)}: expected a name made of letters, digits and _ "
                 "that is no attribute of torch.nn.ModuleDict"
             )
+        if name in self.mixes and not replace and not self._is_untouched(name):
+            raise ConfigError(
+                f"mix {quoted(name)}: the model has one already; take elmo.mixes[{quoted(name)}], "
+                "choose another name, or pass replace=True to lose its weights"
+            )
         mix = ScalarMix(
             self.num_layers, layer_norm=layer_norm, dropout=dropout, trainable=trainable
         )
         self.mixes[name] = mix.to(self.device, self.dtype)
         return mix
+
+    def _is_untouched(self, name: str) -> bool:
+        """Whether a mix is the `default` that every model has, as it was made."""
+        mix = self.mixes[name]
+        assert isinstance(mix, ScalarMix)
+        options = MixConfig(
+            layer_norm=mix.layer_norm, dropout=mix.dropout.p, trainable=mix.trainable
+        )
+        is_new = not mix.scalars.any() and bool(mix.gamma == 1)
+        return name == "default" and options == MixConfig() and is_new
 
     def reset_state(self) -> None:
         """Forget what `state="carry"` carried."""
@@ -640,11 +727,13 @@ class Elmo(nn.Module):
         It is the mean of the states in which the sentences end when they are read in turn, each
         from where the one before stopped. It stays as it is when the weights change.
         """
+        if isinstance(inputs, str):
+            raise InputError("warm_up reads many sentences; wrap a single text as [text]")
         states = CarriedStates(BiLmState.zeros(self.config.lstm, 1, like=self._parameter()))
         request = Request(torch.eye(self.num_layers), with_state=True)
         ends = []
         with torch.inference_mode():
-            for i, item in enumerate(inputs):
+            for i, item in enumerate(check_iterable(inputs)):
                 tokens = self.reader.tokens(check_sentence(item, i))
                 _, after = self._embedder.run([tokens], request, states.start([0]))
                 states.finish([0], after)
@@ -779,6 +868,20 @@ class Elmo(nn.Module):
 
     def _parameter(self) -> Tensor:
         return self.bilm.forward_lm.layers[0].bias.detach()
+
+
+def _as_rows(name: str, vectors: object) -> Vectors:
+    """Vectors as the rows of a matrix, or an error that says how to get some."""
+    try:
+        rows = np.atleast_2d(np.asarray(vectors))
+    except ValueError:  # arrays of different lengths, as `embed` gives them
+        rows = np.empty((0, 0, 0))
+    if rows.dtype.kind not in "fiu" or rows.ndim != 2:
+        raise InputError(
+            f"similarity: {name} is {quoted(vectors)}; expected vectors, one per row. For texts: "
+            "elmo.similarity(elmo.encode(a), elmo.encode(b))"
+        )
+    return rows
 
 
 def _to_numpy(t: Tensor) -> Vectors:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .elmo import Elmo
 
 
+_SHOWN = 5
+"""Words that the repr of `Substitutes` shows."""
+
+
 class Substitute(NamedTuple):
     """A word that could stand at a position.
 
@@ -47,6 +51,14 @@ class Substitutes(NamedTuple):
 
     best: list[Substitute]
     original: Substitute | None
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{s.word} {s.probability:.3f}" for s in self.best[:_SHOWN])
+        more = f", … ({len(self.best)})" if len(self.best) > _SHOWN else ""
+        original = "outside the vocabulary"
+        if self.original is not None:
+            original = f"{quoted(self.original.word)} at rank {self.original.rank:,}"
+        return f"<Substitutes: {words}{more}; original {original}>"
 
 
 class LanguageModel:

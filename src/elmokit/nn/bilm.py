@@ -21,6 +21,9 @@ class BiLmState(NamedTuple):
     h: Float[Tensor, "2 L B P"]
     c: Float[Tensor, "2 L B H"]
 
+    def __repr__(self) -> str:
+        return f"BiLmState(h {_shape(self.h)}, c {_shape(self.c)})"
+
     @classmethod
     def zeros(cls, config: LstmConfig, num_rows: int, like: Tensor) -> "BiLmState":
         """The state before any text, with the device and type of `like`."""
@@ -48,6 +51,14 @@ class BiLmOutput(NamedTuple):
     layers: Float[Tensor, "L B T D"]
     mask: Bool[Tensor, "B T"]
     state: BiLmState
+
+    def __repr__(self) -> str:
+        shapes = f"layers {_shape(self.layers)}, mask {_shape(self.mask)}"
+        return f"BiLmOutput({shapes}, state {self.state!r})"
+
+
+def _shape(values: Tensor) -> str:
+    return " x ".join(map(str, values.shape))
 
 
 def _keep(x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from ..errors import ConfigError
 Place: TypeAlias = Literal["none", "input", "output", "both"]
 
 PLACES: tuple[Place, ...] = ("none", "input", "output", "both")
-LAYERS = ("mix", "top", "average", *map(str, range(10)))
+LAYERS = ("mix", "top", "average", *map(str, range(10)), *map(str, range(-1, -11, -1)))
 MAX_COUNT = 1 << 40
 MAX_WIDTH = 1 << 16
 MAX_LAYERS = 100

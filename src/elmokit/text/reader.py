@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 from ..errors import InputError, quoted
@@ -72,6 +72,8 @@ def as_sentences(inputs: TextOrTokens | Iterable[TextOrTokens]) -> list[TextOrTo
 
 def check_iterable(inputs: object) -> Iterable[object]:
     """`inputs` as a source of sentences, or an error that says what they are instead."""
+    if (names := _column_names(inputs)) is not None:
+        raise InputError(_pass_a_column(inputs, names))
     if not _is_iterable(inputs):
         raise InputError(
             f"got {type(inputs).__name__}; "
@@ -88,6 +90,14 @@ def check_sentence(item: object, number: int) -> TextOrTokens:
         raise InputError(
             f"sentence {number} is {type(item).__name__} ({item!r:.40}); expected text or tokens"
         )
+    if isinstance(item, Mapping):
+        names = [name for name, value in item.items() if isinstance(value, str)] or list(item)
+        raise InputError(
+            f"sentence {number} is a {type(item).__name__} with the keys {_listed(item)}; pass one "
+            f"of its values, such as [row[{_first(names)}] for row in rows]"
+        )
+    if (columns := _column_names(item)) is not None:
+        raise InputError(f"sentence {number}: {_pass_a_column(item, columns)}")
     tokens = list(item)
     for k, token in enumerate(tokens):
         if not isinstance(token, str):
@@ -96,6 +106,45 @@ def check_sentence(item: object, number: int) -> TextOrTokens:
                 "expected text"
             )
     return tokens
+
+
+def _column_names(value: object) -> list[object] | None:
+    """The columns of a dict or of a data frame of any library; None for anything else.
+
+    Iterating over one gives its columns' names, or its columns, which look like sentences.
+    """
+    if isinstance(value, Mapping):
+        return list(value)
+    for attribute in ("columns", "column_names"):  # pandas and polars; Arrow and `datasets`
+        if hasattr(value, "__getitem__") and hasattr(value, attribute):
+            names = getattr(value, attribute)
+            return list(names) if isinstance(names, Iterable) else None
+    return None
+
+
+def _pass_a_column(table: Any, names: list[object]) -> str:
+    """What to pass instead of a table: its first column of texts."""
+    kind = type(table).__name__
+    if not names:
+        return f"got an empty {kind}; expected a text, a list of texts, or a list of token lists"
+    texts = [name for name in names if _holds_texts(table[name])] or names
+    shown = f"{'dict' if kind == 'dict' else 'df'}[{_first(texts)}]"
+    return f"got a {kind} with the columns {_listed(names)}; pass one of them, such as {shown}"
+
+
+def _holds_texts(column: Any) -> bool:
+    """Whether the first value of a column is a text."""
+    first = next(iter(column), None) if _is_iterable(column) else None
+    return isinstance(getattr(first, "as_py", lambda: first)(), str)  # Arrow wraps its values
+
+
+def _first(names: Sequence[object]) -> str:
+    return quoted(names[0]) if names else "…"
+
+
+def _listed(names: Iterable[object]) -> str:
+    shown = [quoted(name) for _, name in zip(range(6), names, strict=False)]
+    return ", ".join([*shown[:5], *(["…"] if len(shown) > 5 else [])])
 
 
 def _is_iterable(value: object) -> TypeGuard[Iterable[Any]]:

@@ -76,7 +76,9 @@ def json_lines(entries: Iterable[Entry], ndim: int) -> Iterator[str]:
     for entry in entries:
         words = json.dumps(entry.text if ndim == 1 else entry.tokens, ensure_ascii=False)
         if ndim == 1:
-            vector = _to_json(entry.vectors) if entry.tokens else "null"
+            vector = "null"
+            if entry.vectors.size and not np.isnan(entry.vectors).all():  # a blank line
+                vector = _to_json(entry.vectors)
             yield f'{{"index": {entry.index}, "text": {words}, "vector": {vector}}}\n'
         else:
             vectors = _to_json(entry.vectors)

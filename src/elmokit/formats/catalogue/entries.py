@@ -73,6 +73,7 @@ class ModelEntry:
         text: What it was trained on.
         tokens: What it reads: words, lemmas, amino acids …
         licence: Licence of the weights, as far as it is stated.
+        perplexity: On held-out text, as its publisher states it.
         dim: Length of a vector per layer.
         size: Bytes to download.
         status: `bundled`, `listed`, or why the model is refused; `reason` says it in words.
@@ -97,6 +98,7 @@ class ModelEntry:
     reason: str = ""
     tokenizer: str | None = None
     note: str = ""
+    perplexity: str = ""
     also: tuple[str, ...] = ()
     page: str = ""
 

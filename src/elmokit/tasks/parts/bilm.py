@@ -206,6 +206,6 @@ def chosen_layers(layers: str, num_layers: int) -> Layers:
     """What `Elmo.embed` calls the layers that a task asks for."""
     if layers == "mix":
         return "all"
-    chosen: Layers = int(layers) if layers.isdigit() else layers
-    layer_weights(chosen, num_layers)  # an error for a layer that there is not
-    return chosen
+    layer_weights(layers, num_layers)  # an error for a layer that there is not
+    is_number = layers.removeprefix("-").isdigit()
+    return int(layers) % num_layers if is_number else layers
