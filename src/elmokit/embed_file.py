@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,15 +15,17 @@ from tqdm.auto import tqdm
 from .errors import ConfigError, quoted
 from .files.folders import output_path
 from .files.read import is_there, read_lines
-from .layers import Layers, Pooling, Vectors, poolers
+from .layers import Layers, Pooling, Vectors, joined, poolers
 from .model import Elmo
-from .model.execution import windows
+from .model.execution import num_words, windows
+from .text.sentences import FoundMode, TextMode, with_text_mode
 from .vectors import Entry, check_output
 from .vectors.work import open_unfinished
 
 log = logging.getLogger(__name__)
 
 Level: TypeAlias = Literal["token", "sentence"]
+OnProgress: TypeAlias = Callable[[int, int | None], None]
 
 
 def embed_file(
@@ -33,10 +36,12 @@ def embed_file(
     layers: Layers = "average",
     level: Level = "token",
     pooling: Pooling = "mean",
+    sentences: TextMode | None = None,
     batch_size: int = 128,
     force: bool = False,
     resume: bool = False,
     show_progress_bar: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> int:
     """Embed a text of one sentence per line; returns the number of lines.
 
@@ -48,10 +53,13 @@ def embed_file(
         layers: As in `Elmo.embed`.
         level: One vector per token, or one per line. A blank line has an empty entry.
         pooling: How the vectors of a line become one.
+        sentences: As in `Elmo.embed`: `split` reads each sentence of a line on its own, and the
+            line's entry has the tokens of all of them.
         batch_size: Sentences that run together, at most.
         force: Replace `output` if it exists.
         resume: Continue an interrupted run; the result is the same as without interruption.
         show_progress_bar: Show one on standard error.
+        on_progress: Gets the lines that are done and, where it is known, the number of all.
     """
     output = output_path(output)
     check_output(output, force)
@@ -60,17 +68,18 @@ def embed_file(
     embed = partial(
         embed_windows, elmo, layers=layers, level=level, pooling=pooling, batch_size=batch_size
     )
-    embed([])  # checks the options before anything is written
-    total, lines = count_lines(source), read_lines(source)
+    embed([], sentences=sentences)  # checks the options before anything is written
+    total = count_lines(source)
+    lines, mode = with_text_mode(read_lines(source), sentences)
     with open_unfinished(output, num_axes(layers, level)) as done:
-        done.begin(_settings(elmo, layers, level, pooling), lines, resume)
-        with progress_bar(total, show_progress_bar, initial=done.num_lines) as bar:
-            windows = _counted(embed(lines, start=done.num_lines), bar)
+        done.begin(_settings(elmo, layers, level, pooling, mode), lines, resume)
+        with progress_bar(total, show_progress_bar, on_progress, done.num_lines) as bar:
+            windows = _counted(embed(lines, sentences=mode, start=done.num_lines), bar)
             if elmo.config.state == "carry":  # cannot be continued, so nothing is kept
                 return done.write(chain.from_iterable(windows))
             for window in windows:
                 done.add(window)
-            bar.set_description(f"writing {output.name}")
+            bar.bar.set_description(f"writing {output.name}")
             return done.finish()
 
 
@@ -81,25 +90,33 @@ def embed_windows(
     layers: Layers = "average",
     level: Level = "token",
     pooling: Pooling = "mean",
+    sentences: TextMode | None = None,
     batch_size: int = 128,
     start: int = 0,
 ) -> Iterator[list[Entry]]:
     """The entries of `embed_file` in the groups that are embedded together, from index `start`."""
     pool = _pool(layers, level, pooling)
+    lines, mode = with_text_mode(lines, sentences)
     # Nothing to embed: it checks the options and computes a warm state that is not stored.
-    elmo.embed([], layers=layers, batch_size=batch_size, show_progress_bar=False)
+    elmo.embed([], layers=layers, sentences=mode, batch_size=batch_size, show_progress_bar=False)
     carries = elmo.config.state == "carry"
-    read = ((i, line, elmo.reader.tokens(line)) for i, line in enumerate(lines, start))
+    read = ((i, line, elmo.reader.sentences(line, mode)) for i, line in enumerate(lines, start))
 
     def embedded() -> Iterator[list[Entry]]:
-        for window in windows(read, lambda r: len(r[2]), carries=carries, batch_size=batch_size):
+        for window in windows(
+            read, lambda r: num_words(r[2]), carries=carries, batch_size=batch_size
+        ):
             vectors = elmo.embed(
-                [tokens for _, _, tokens in window],
+                [tokens for _, _, found in window for tokens in found],
                 layers=layers,
                 batch_size=batch_size,
                 show_progress_bar=False,
             )
-            yield [Entry(*r, pool(array)) for r, array in zip(window, vectors, strict=True)]
+            arrays = joined(vectors, (len(found) for _, _, found in window))
+            yield [
+                Entry(i, line, list(chain.from_iterable(found)), pool(array))
+                for (i, line, found), array in zip(window, arrays, strict=True)
+            ]
 
     return embedded()
 
@@ -119,12 +136,34 @@ def count_lines(source: str | Path) -> int | None:
     return sum(1 for _ in read_lines(source))
 
 
-def progress_bar(total: int | None, show: bool, initial: int = 0) -> "tqdm[None]":
+@contextmanager
+def progress_bar(
+    total: int | None, show: bool, on_progress: OnProgress | None = None, initial: int = 0
+) -> Iterator["LineBar"]:
     """A bar of lines on standard error."""
-    return tqdm(total=total, initial=initial, unit=" lines", disable=not show)
+    with tqdm(total=total, initial=initial, unit=" lines", disable=not show) as bar:
+        yield LineBar(bar, total, initial, on_progress)
 
 
-def _counted(windows: Iterator[list[Entry]], bar: "tqdm[None]") -> Iterator[list[Entry]]:
+class LineBar:
+    """Counts lines on a bar, which may be hidden, and for a caller who wants to know."""
+
+    def __init__(
+        self, bar: "tqdm[None]", total: int | None, done: int, on_progress: OnProgress | None
+    ) -> None:
+        self.bar, self.total, self.done = bar, total, done
+        self.on_progress = on_progress
+        self.update(0)
+
+    def update(self, number: int) -> None:
+        """Count lines that are done."""
+        self.done += number
+        self.bar.update(number)
+        if self.on_progress is not None:
+            self.on_progress(self.done, self.total)
+
+
+def _counted(windows: Iterator[list[Entry]], bar: LineBar) -> Iterator[list[Entry]]:
     for window in windows:
         yield window
         bar.update(len(window))
@@ -141,7 +180,9 @@ def _pool(layers: Layers, level: Level, pooling: Pooling) -> Callable[[Vectors],
     return lambda vectors: pool(vectors) if len(vectors) else vectors.ravel()
 
 
-def _settings(elmo: Elmo, layers: Layers, level: Level, pooling: Pooling) -> dict[str, str]:
+def _settings(
+    elmo: Elmo, layers: Layers, level: Level, pooling: Pooling, mode: FoundMode | None
+) -> dict[str, str]:
     """What has to be the same when a run is continued.
 
     The batch size and the device are not part of it: a run that ended for want of memory must be
@@ -156,6 +197,7 @@ def _settings(elmo: Elmo, layers: Layers, level: Level, pooling: Pooling) -> dic
         "layers": str(layers),
         "level": level,
         "pooling": pooling if level == "sentence" else "none",
+        "sentences": mode or "lines",
         **{name: str(getattr(elmo.config, name)) for name in names},
         "precision": "int8" if "int8" in elmo.engine else "full",
         "model": sha.hexdigest()[:16],  # last, because it holds the ones before

@@ -3,15 +3,16 @@
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import tee
+from itertools import chain, tee
 from typing import TypeAlias
 
 import numpy as np
 
 from .errors import ConfigError, InputError
-from .layers import Layers, Vectors, normalise
+from .layers import Layers, Vectors, joined, normalise
 from .model import Elmo
 from .text.reader import TextOrTokens, check_sentence, parse_marked
+from .text.sentences import FoundMode, TextMode, with_text_mode
 
 Embedded: TypeAlias = tuple[int, list[str], Vectors]
 """Number, tokens and vectors of a sentence."""
@@ -46,6 +47,7 @@ def nearest(
     layer: Layers = "top",
     same_word: bool = False,
     batch_size: int = 128,
+    mode: TextMode | None = None,
 ) -> list[Match]:
     """The `k` tokens of `sentences` that are used most like the bracketed word of `query`.
 
@@ -60,17 +62,21 @@ def nearest(
         layer: The layer to compare, as in `Elmo.embed`; the top one tells senses apart best.
         same_word: Only occurrences of the same word, whatever their case.
         batch_size: Sentences that run together, at most.
+        mode: How sentences are found in each text, as `sentences` of `Elmo.embed` says; a match
+            has the tokens of the whole text.
     """
     if k < 1:
         raise ConfigError(f"k={k}: expected 1 or more")
     if layer == "all":
         raise ConfigError("layer='all': expected one layer, 'average', 'top' or a mix")
     tokens, position = parse_marked(elmo.reader, query)
-    target = normalise(elmo.embed([tokens], layers=layer, show_progress_bar=False)[0][position])
+    texts, found = with_text_mode(sentences, mode)
+    (vectors,) = elmo.embed([tokens], layers=layer, sentences=found, show_progress_bar=False)
+    target = normalise(vectors[position])
     if not np.isfinite(target).all():
         raise InputError("the model gives no finite vector for the word; see: elmokit info")
     word = tokens[position].casefold() if same_word else None
-    candidates = _Candidates(elmo, sentences, word)
+    candidates = _Candidates(elmo, texts, found, word)
     best = _best(candidates.embedded(layer, batch_size), target, word, k)
     if not candidates.num_tokens:
         raise InputError("the corpus is empty: there is no word to compare with")
@@ -80,28 +86,38 @@ def nearest(
 class _Candidates:
     """The sentences that can hold a match, with their vectors; counts the tokens of all."""
 
-    def __init__(self, elmo: Elmo, sentences: Iterable[TextOrTokens], word: str | None) -> None:
-        self.elmo = elmo
-        self.sentences = sentences
+    def __init__(
+        self,
+        elmo: Elmo,
+        texts: Iterable[TextOrTokens],
+        mode: FoundMode | None,
+        word: str | None,
+    ) -> None:
+        self.elmo, self.texts, self.mode = elmo, texts, mode
         # A sentence that is left out would not pass on its state.
         self.word = None if elmo.config.state == "carry" else word
         self.num_tokens = 0
 
     def embedded(self, layer: Layers, batch_size: int) -> Iterator[Embedded]:
-        """Number, tokens and vectors of each sentence."""
-        found, read = tee(self._read())
+        """Number, tokens and vectors of each text."""
+        found, read, counted = tee(self._read(), 3)
         vectors = self.elmo.embed_stream(
-            (tokens for _, tokens in read), layers=layer, batch_size=batch_size
+            (tokens for _, sentences in read for tokens in sentences),
+            layers=layer,
+            batch_size=batch_size,
         )
-        for (index, tokens), array in zip(found, vectors, strict=True):
-            yield index, tokens, array
+        arrays = joined(vectors, (len(sentences) for _, sentences in counted))
+        for (index, sentences), array in zip(found, arrays, strict=True):
+            yield index, list(chain.from_iterable(sentences)), array
 
-    def _read(self) -> Iterator[tuple[int, list[str]]]:
-        for index, item in enumerate(self.sentences):
-            tokens = self.elmo.reader.tokens(check_sentence(item, index))
+    def _read(self) -> Iterator[tuple[int, list[list[str]]]]:
+        """Number of each text that can hold a match, and the tokens of its sentences."""
+        for index, item in enumerate(self.texts):
+            sentences = self.elmo.reader.sentences(check_sentence(item, index), self.mode)
+            tokens = list(chain.from_iterable(sentences))
             self.num_tokens += len(tokens)
             if self.word is None or any(token.casefold() == self.word for token in tokens):
-                yield index, tokens
+                yield index, sentences
 
 
 def _best(embedded: Iterator[Embedded], target: Vectors, word: str | None, k: int) -> list[Match]:

@@ -15,10 +15,12 @@ from .options import (
     Model,
     NoProgress,
     Quiet,
+    TextSentences,
     Tokenizer,
     check_text,
     lines_shown,
     parse_layers,
+    text_mode,
 )
 from .report import reported, say, shows_bar
 
@@ -46,6 +48,7 @@ def similar_cli(
     same_word: Annotated[
         bool, typer.Option("--same-word", help="Only the same word, in any case (much faster).")
     ] = False,
+    sentences: TextSentences = None,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     *,
@@ -61,12 +64,14 @@ def similar_cli(
     """
     from ..search import nearest
 
+    mode = text_mode(sentences)
     check_text(corpus)
     elmo = execution.load(model, tokenizer)
     lines = lines_shown(corpus, shows_bar(no_progress, quiet))
     matches = nearest(
-        elmo, lines, query, k, parse_layers(layer), same_word=same_word, batch_size=batch_size
-    )
+        elmo, lines, query, k, parse_layers(layer), same_word=same_word, batch_size=batch_size,
+        mode=mode,
+    )  # fmt: skip
     if as_json:
         print(json.dumps([_as_dict(i, m) for i, m in enumerate(matches, 1)], ensure_ascii=False))
     elif matches:
