@@ -47,20 +47,22 @@ def test_signatures() -> None:
         "options", "weights", "vocab", "softmax", "token_embeddings", *loading,
     ]  # fmt: skip
     assert parameters(Elmo.embed) == [
-        "self", "inputs", "layers", "direction", "batch_size", "show_progress_bar",
+        "self", "inputs", "layers", "direction", "sentences", "batch_size", "show_progress_bar",
     ]  # fmt: skip
-    assert parameters(Elmo.annotate) == ["self", "inputs", "layers", "batch_size"]
-    assert parameters(Elmo.embed_stream) == ["self", "inputs", "layers", "direction", "batch_size"]
+    assert parameters(Elmo.annotate) == ["self", "inputs", "layers", "sentences", "batch_size"]
+    assert parameters(Elmo.embed_stream) == [
+        "self", "inputs", "layers", "direction", "sentences", "batch_size",
+    ]  # fmt: skip
     assert parameters(Elmo.encode) == [
         "self", "inputs", "layers", "pooling", "remove", "normalize_embeddings", "empty",
-        "batch_size", "show_progress_bar",
+        "sentences", "batch_size", "show_progress_bar",
     ]  # fmt: skip
     assert parameters(Elmo.add_mix) == [
         "self", "name", "layer_norm", "dropout", "trainable", "replace",
     ]  # fmt: skip
-    assert parameters(Elmo.score) == ["self", "inputs", "batch_size"]
-    assert parameters(Elmo.score_stream) == ["self", "inputs", "batch_size"]
-    assert parameters(Elmo.perplexity) == ["self", "inputs", "streams", "batch_size"]
+    assert parameters(Elmo.score) == ["self", "inputs", "sentences", "batch_size"]
+    assert parameters(Elmo.score_stream) == ["self", "inputs", "sentences", "batch_size"]
+    assert parameters(Elmo.perplexity) == ["self", "inputs", "streams", "sentences", "batch_size"]
     assert parameters(Elmo.substitutes) == ["self", "text", "k", "index"]
     assert parameters(ScalarMix) == ["num_layers", "layer_norm", "dropout", "trainable"]
 
@@ -69,11 +71,13 @@ def test_fields_of_results() -> None:
     assert [f.name for f in fields(model.Sentence)] == ["text", "tokens", "offsets", "vectors"]
     scores = [f.name for f in fields(model.SentenceScore)]
     assert scores == [
-        "forward", "backward", "num_tokens", "num_unknown", "forward_tokens", "backward_tokens",
+        "forward", "backward", "num_tokens", "num_unknown", "num_characters", "num_unknown_bytes",
+        "forward_tokens", "backward_tokens",
     ]  # fmt: skip
     assert model.Perplexity._fields == (
-        "forward", "backward", "mean", "num_tokens", "num_unknown",
+        "forward", "backward", "mean", "num_tokens", "num_unknown", "bits_per_character",
     )  # fmt: skip
+    assert model.BitsPerCharacter._fields == ("forward", "backward", "mean")
     assert model.Substitute._fields == ("word", "rank", "probability", "forward", "backward")
     assert model.Substitutes._fields == ("best", "original")
     assert [f.name for f in fields(Match)] == [

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,15 +17,17 @@ from .config import one_of
 from .errors import ConfigError, InputError, quoted
 from .files.folders import output_path
 from .files.read import is_there, read_lines
-from .layers import EMPTY, SENTENCE_LAYERS, Empty, Layers, Pooling, Vectors, poolers
+from .layers import EMPTY, SENTENCE_LAYERS, Empty, Layers, Pooling, Vectors, joined, poolers
 from .model import Elmo
-from .model.execution import windows
+from .model.execution import num_words, windows
+from .text.sentences import FoundMode, TextMode, with_text_mode
 from .vectors import Entry, check_output
 from .vectors.work import open_unfinished
 
 log = logging.getLogger(__name__)
 
 Level: TypeAlias = Literal["token", "sentence"]
+OnProgress: TypeAlias = Callable[[int, int | None], None]
 
 
 def embed_file(
@@ -36,10 +39,12 @@ def embed_file(
     level: Level = "token",
     pooling: Pooling = "mean",
     empty: Empty | None = None,
+    sentences: TextMode | None = None,
     batch_size: int = 128,
     force: bool = False,
     resume: bool = False,
     show_progress_bar: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> int:
     """Embed a text of one sentence per line; returns the number of lines.
 
@@ -53,10 +58,13 @@ def embed_file(
         pooling: How the vectors of a line become one.
         empty: What a blank line is at level `sentence`: an empty entry (None), an error (`raise`),
             or a vector of zeros (`zero`) or NaN (`nan`), as in `Elmo.encode`.
+        sentences: As in `Elmo.embed`: `split` reads each sentence of a line on its own, and the
+            line's entry has the tokens of all of them.
         batch_size: Sentences that run together, at most.
         force: Replace `output` if it exists.
         resume: Continue an interrupted run; the result is the same as without interruption.
         show_progress_bar: Show one on standard error.
+        on_progress: Gets the lines that are done and, where it is known, the number of all.
     """
     layers = _layers(layers, level)
     output = output_path(output)
@@ -67,17 +75,18 @@ def embed_file(
         embed_windows, elmo, layers=layers, level=level, pooling=pooling, empty=empty,
         batch_size=batch_size,
     )  # fmt: skip
-    embed([])  # checks the options before anything is written
-    total, lines = count_lines(source), read_lines(source)
+    embed([], sentences=sentences)  # checks the options before anything is written
+    total = count_lines(source)
+    lines, mode = with_text_mode(read_lines(source), sentences)
     with open_unfinished(output, num_axes(layers, level)) as done:
-        done.begin(_settings(elmo, layers, level, pooling, empty), lines, resume)
-        with progress_bar(total, show_progress_bar, initial=done.num_lines) as bar:
-            windows = _counted(embed(lines, start=done.num_lines), bar)
+        done.begin(_settings(elmo, layers, level, pooling, empty, mode), lines, resume)
+        with progress_bar(total, show_progress_bar, on_progress, done.num_lines) as bar:
+            windows = _counted(embed(lines, sentences=mode, start=done.num_lines), bar)
             if elmo.config.state == "carry":  # cannot be continued, so nothing is kept
                 return done.write(chain.from_iterable(windows))
             for window in windows:
                 done.add(window)
-            bar.set_description(f"writing {output.name}")
+            bar.bar.set_description(f"writing {output.name}")
             return done.finish()
 
 
@@ -89,28 +98,36 @@ def embed_windows(
     level: Level = "token",
     pooling: Pooling = "mean",
     empty: Empty | None = None,
+    sentences: TextMode | None = None,
     batch_size: int = 128,
     start: int = 0,
 ) -> Iterator[list[Entry]]:
     """The entries of `embed_file` in the groups that are embedded together, from index `start`."""
     layers = _layers(layers, level)
     pool = _pool(layers, level, pooling, _empty_vector(elmo, level, empty))
+    lines, mode = with_text_mode(lines, sentences)
     # Nothing to embed: it checks the options and computes a warm state that is not stored.
-    elmo.embed([], layers=layers, batch_size=batch_size, show_progress_bar=False)
+    elmo.embed([], layers=layers, sentences=mode, batch_size=batch_size, show_progress_bar=False)
     carries = elmo.config.state == "carry"
-    read = ((i, line, elmo.reader.tokens(line)) for i, line in enumerate(lines, start))
+    read = ((i, line, elmo.reader.sentences(line, mode)) for i, line in enumerate(lines, start))
 
     def embedded() -> Iterator[list[Entry]]:
-        for window in windows(read, lambda r: len(r[2]), carries=carries, batch_size=batch_size):
+        for window in windows(
+            read, lambda r: num_words(r[2]), carries=carries, batch_size=batch_size
+        ):
             if empty == "raise":
                 _refuse_empty(window)
             vectors = elmo.embed(
-                [tokens for _, _, tokens in window],
+                [tokens for _, _, found in window for tokens in found],
                 layers=layers,
                 batch_size=batch_size,
                 show_progress_bar=False,
             )
-            yield [Entry(*r, pool(array)) for r, array in zip(window, vectors, strict=True)]
+            arrays = joined(vectors, (len(found) for _, _, found in window))
+            yield [
+                Entry(i, line, list(chain.from_iterable(found)), pool(array))
+                for (i, line, found), array in zip(window, arrays, strict=True)
+            ]
 
     return embedded()
 
@@ -137,12 +154,34 @@ def count_lines(source: str | Path) -> int | None:
     return sum(1 for _ in read_lines(source))
 
 
-def progress_bar(total: int | None, show: bool, initial: int = 0) -> "tqdm[None]":
+@contextmanager
+def progress_bar(
+    total: int | None, show: bool, on_progress: OnProgress | None = None, initial: int = 0
+) -> Iterator["LineBar"]:
     """A bar of lines on standard error."""
-    return tqdm(total=total, initial=initial, unit=" lines", disable=not show)
+    with tqdm(total=total, initial=initial, unit=" lines", disable=not show) as bar:
+        yield LineBar(bar, total, initial, on_progress)
 
 
-def _counted(windows: Iterator[list[Entry]], bar: "tqdm[None]") -> Iterator[list[Entry]]:
+class LineBar:
+    """Counts lines on a bar, which may be hidden, and for a caller who wants to know."""
+
+    def __init__(
+        self, bar: "tqdm[None]", total: int | None, done: int, on_progress: OnProgress | None
+    ) -> None:
+        self.bar, self.total, self.done = bar, total, done
+        self.on_progress = on_progress
+        self.update(0)
+
+    def update(self, number: int) -> None:
+        """Count lines that are done."""
+        self.done += number
+        self.bar.update(number)
+        if self.on_progress is not None:
+            self.on_progress(self.done, self.total)
+
+
+def _counted(windows: Iterator[list[Entry]], bar: LineBar) -> Iterator[list[Entry]]:
     for window in windows:
         yield window
         bar.update(len(window))
@@ -158,8 +197,8 @@ def _empty_vector(elmo: Elmo, level: Level, empty: Empty | None) -> Vectors:
 
 
 def _refuse_empty(window: Sequence[tuple[Any, ...]]) -> None:
-    for number, _, tokens, *_ in window:
-        if not tokens:
+    for number, _, found, *_ in window:
+        if not any(found):
             raise InputError(
                 f"line {number + 1} is blank: nothing to pool; "
                 "empty='zero' or 'nan' (--empty) gives it a vector"
@@ -180,7 +219,12 @@ def _pool(
 
 
 def _settings(
-    elmo: Elmo, layers: Layers, level: Level, pooling: Pooling, empty: Empty | None
+    elmo: Elmo,
+    layers: Layers,
+    level: Level,
+    pooling: Pooling,
+    empty: Empty | None,
+    mode: FoundMode | None,
 ) -> dict[str, str]:
     """What has to be the same when a run is continued.
 
@@ -197,6 +241,7 @@ def _settings(
         "level": level,
         "pooling": pooling if level == "sentence" else "none",
         "empty": empty or "none",
+        "sentences": mode or "lines",
         **{name: str(getattr(elmo.config, name)) for name in names},
         "precision": "int8" if "int8" in elmo.engine else "full",
         "model": sha.hexdigest()[:16],  # last, because it holds the ones before

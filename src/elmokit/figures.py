@@ -58,9 +58,10 @@ def draw_curve(rows: list[dict[str, Any]], path: Path, is_sampled: bool) -> bool
     if axes is None:
         return False
     tested = [row for row in rows if "valid_mean" in row]
+    trained = [row for row in rows if row["step"] > 0]
     series = [
-        ("training (sampled)" if is_sampled else "training", "#9bb", "-", rows,
-         [math.exp(min(row["loss"], 20.0)) for row in rows]),
+        ("training (sampled)" if is_sampled else "training", "#9bb", "-", trained,
+         [math.exp(min(row["loss"], 20.0)) for row in trained]),
         ("held-out, forward", "#c60", "o-", tested, [row["valid_forward"] for row in tested]),
         ("held-out, backward", "#06c", "o-", tested, [row["valid_backward"] for row in tested]),
     ]  # fmt: skip

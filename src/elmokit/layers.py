@@ -1,7 +1,8 @@
 """What a user wants of the vectors: which layers of each token, and one vector per sentence."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from operator import index
 from typing import Literal, SupportsIndex, TypeAlias
 
@@ -83,6 +84,14 @@ def poolers(pooling: Pooling | Sequence[Pooling]) -> list[Callable[[Vectors], Ve
     if not names:
         raise ConfigError("pooling=(): expected at least one")
     return [_POOL[name] for name in names]
+
+
+def joined(vectors: Iterable[Vectors], counts: Iterable[int]) -> Iterator[Vectors]:
+    """The vectors of texts, from those of the sentences that each of them has."""
+    rest = iter(vectors)
+    for count in counts:
+        parts = list(islice(rest, count))
+        yield parts[0] if count == 1 else np.concatenate(parts, axis=-2)
 
 
 def normalise(vectors: Vectors) -> Vectors:

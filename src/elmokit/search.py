@@ -5,16 +5,17 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import tee
+from itertools import chain, tee
 from typing import TypeAlias
 
 import numpy as np
 
 from .errors import ConfigError, InputError
-from .layers import Layers, Vectors, normalise
+from .layers import Layers, Vectors, joined, normalise
 from .model import Elmo
 from .tables import width_of
 from .text.reader import TextOrTokens, check_iterable, check_sentence, parse_marked
+from .text.sentences import FoundMode, TextMode, with_text_mode
 
 Embedded: TypeAlias = tuple[int, TextOrTokens, list[str], Vectors]
 """Number of a sentence, the sentence as it was given, its tokens and their vectors."""
@@ -119,6 +120,7 @@ def nearest(
     layer: Layers = "top",
     same_word: bool = False,
     batch_size: int = 128,
+    mode: TextMode | None = None,
 ) -> list[Match]:
     """The `k` tokens of `sentences` that are used most like the bracketed word of `query`.
 
@@ -134,6 +136,8 @@ def nearest(
             best.
         same_word: Only occurrences of the same word, whatever their case.
         batch_size: Sentences that run together, at most.
+        mode: How sentences are found in each text, as `sentences` of `Elmo.embed` says; a match
+            has the tokens of the whole text.
     """
     if isinstance(sentences, str):
         raise InputError("nearest searches many sentences; wrap a single text as [text]")
@@ -142,11 +146,13 @@ def nearest(
     if layer == "all":
         raise ConfigError("layer='all': expected one layer, 'average', 'top' or a mix")
     tokens, position = parse_marked(elmo.reader, query)
-    target = normalise(elmo.embed([tokens], layers=layer, show_progress_bar=False)[0][position])
+    texts, found = with_text_mode(sentences, mode)
+    (vectors,) = elmo.embed([tokens], layers=layer, sentences=found, show_progress_bar=False)
+    target = normalise(vectors[position])
     if not np.isfinite(target).all():
         raise InputError("the model gives no finite vector for the word; see: elmokit info")
     word = tokens[position].casefold() if same_word else None
-    candidates = _Candidates(elmo, sentences, word)
+    candidates = _Candidates(elmo, texts, found, word)
     best = _best(candidates.embedded(layer, batch_size), target, word, k)
     matches = [_match(elmo, found) for found in best]
     if not candidates.num_tokens:
@@ -160,8 +166,11 @@ def _match(elmo: Elmo, found: Found) -> Match:
     if isinstance(sentence, str):
         # The tokens of a user's function need not occur in the text.
         with suppress(InputError):
-            span = elmo.reader.spans(sentence)[position]
-            return Match(score, index, position, tokens, sentence, span.start, span.end)
+            spans = elmo.reader.spans(sentence)
+            # Sentences that were read apart may have been split into other tokens.
+            if [span.text for span in spans] == tokens:
+                span = spans[position]
+                return Match(score, index, position, tokens, sentence, span.start, span.end)
     start = sum(len(token) + 1 for token in tokens[:position])
     end = start + len(tokens[position])
     return Match(score, index, position, tokens, " ".join(tokens), start, end)
@@ -170,29 +179,39 @@ def _match(elmo: Elmo, found: Found) -> Match:
 class _Candidates:
     """The sentences that can hold a match, with their vectors; counts the tokens of all."""
 
-    def __init__(self, elmo: Elmo, sentences: Iterable[TextOrTokens], word: str | None) -> None:
-        self.elmo = elmo
-        self.sentences = sentences
+    def __init__(
+        self,
+        elmo: Elmo,
+        texts: Iterable[TextOrTokens],
+        mode: FoundMode | None,
+        word: str | None,
+    ) -> None:
+        self.elmo, self.texts, self.mode = elmo, texts, mode
         # A sentence that is left out would not pass on its state.
         self.word = None if elmo.config.state == "carry" else word
         self.num_tokens = 0
 
     def embedded(self, layer: Layers, batch_size: int) -> Iterator[Embedded]:
-        """Each sentence that can hold a match, embedded."""
-        found, read = tee(self._read())
+        """Each text that can hold a match, embedded."""
+        found, read, counted = tee(self._read(), 3)
         vectors = self.elmo.embed_stream(
-            (tokens for _, _, tokens in read), layers=layer, batch_size=batch_size
+            (tokens for *_, sentences in read for tokens in sentences),
+            layers=layer,
+            batch_size=batch_size,
         )
-        for (index, sentence, tokens), array in zip(found, vectors, strict=True):
-            yield index, sentence, tokens, array
+        arrays = joined(vectors, (len(sentences) for *_, sentences in counted))
+        for (index, text, sentences), array in zip(found, arrays, strict=True):
+            yield index, text, list(chain.from_iterable(sentences)), array
 
-    def _read(self) -> Iterator[tuple[int, TextOrTokens, list[str]]]:
-        for index, item in enumerate(check_iterable(self.sentences)):
-            sentence = check_sentence(item, index)
-            tokens = self.elmo.reader.tokens(sentence)
+    def _read(self) -> Iterator[tuple[int, TextOrTokens, list[list[str]]]]:
+        """Each text that can hold a match, its number, and the tokens of its sentences."""
+        for index, item in enumerate(check_iterable(self.texts)):
+            text = check_sentence(item, index)
+            sentences = self.elmo.reader.sentences(text, self.mode)
+            tokens = list(chain.from_iterable(sentences))
             self.num_tokens += len(tokens)
             if self.word is None or any(token.casefold() == self.word for token in tokens):
-                yield index, sentence, tokens
+                yield index, text, sentences
 
 
 def _best(embedded: Iterator[Embedded], target: Vectors, word: str | None, k: int) -> list[Found]:

@@ -196,7 +196,7 @@ def test_stdin_to_stdout_is_utf8_in_any_locale(model: Path, elmo: Elmo, text: Pa
 
 def test_closed_pipe_ends_quietly(model: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("One more line of the text.\n" * 2000)
-    process = elmokit("embed", model, tmp_path / "in.txt")
+    process = elmokit("embed", model, tmp_path / "in.txt", "-q")
     assert process.stdout is not None and process.stderr is not None
     assert json.loads(process.stdout.readline())["index"] == 0
     process.stdout.close()

@@ -35,15 +35,27 @@ SENTENCES = ["the gift .", "the zebra was the gift"]
 
 def test_perplexity_is_printed(run: Any, lm: Path, lines: Path) -> None:
     expected = Elmo.from_pretrained(lm, device="cpu").perplexity(SENTENCES)
-    titles, row = map(str.split, run("evaluate", lm, lines).stdout.splitlines())
-    assert titles == ["text", "forward", "backward", "mean", "sentences", "tokens", "OOV"]
-    assert row[1:] == [*(f"{value:.2f}" for value in expected[:3]), "2", "10", "10.0%"]
+    *table, note = run("evaluate", lm, lines).stdout.splitlines()
+    titles, row = map(str.split, table)
+    assert titles == [
+        "text", "forward", "backward", "mean", "bits/character", "sentences", "tokens", "OOV",
+    ]  # fmt: skip
+    bits = "/".join(f"{value:.2f}" for value in expected.bits_per_character)
+    assert row[1:] == [*(f"{value:.2f}" for value in expected[:3]), bits, "2", "10", "10.0%"]
+    fingerprint = Elmo.from_pretrained(lm, device="cpu").vocab.fingerprint
+    assert f"compare only between models with this vocabulary (7 words, {fingerprint})" in note
 
 
 def test_json(run: Any, lm: Path, lines: Path) -> None:
     expected = Elmo.from_pretrained(lm, device="cpu").perplexity(SENTENCES)
     facts = json.loads(run("evaluate", lm, lines, "--json", "--batch-size", "1").stdout)
     assert (facts.pop("text"), facts.pop("mode")) == (str(lines), "lines")
+    bits = facts.pop("bits_per_character")
+    assert list(bits.values()) == pytest.approx(expected.bits_per_character, rel=1e-5)
+    assert list(bits) == ["forward", "backward", "mean"]
+    vocabulary = Elmo.from_pretrained(lm, device="cpu").vocab
+    assert facts.pop("vocabulary") == {"words": 7, "fingerprint": vocabulary.fingerprint}
+    assert facts.pop("characters") == sum(len(text) + 1 for text in SENTENCES)
     assert list(facts) == ["forward", "backward", "mean", "sentences", "tokens", "unknown"]
     assert [facts[name] for name in ("forward", "backward", "mean")] == pytest.approx(
         expected[:3], rel=1e-5
@@ -124,7 +136,7 @@ def test_perplexity_of_the_reference_checkpoint(
 def test_options_that_cannot_work(
     run: Any, lm: Path, lines: Path, options: tuple[str, ...], mention: str
 ) -> None:
-    result = run("evaluate", lm, lines, *options, code=1)
+    result = run("evaluate", lm, lines, *options, "-q", code=1)
     assert mention in result.stderr and result.stderr.count("\n") == 1 and result.stdout == ""
 
 
@@ -159,7 +171,7 @@ def test_several_texts(run: Any, lm: Path, lines: Path, paragraphs: Path, tmp_pa
     assert [(Path(row["text"]), row["line"]) for row in scores] == [
         (text, number) for text in (lines, paragraphs) for number in (1, 2, 3, 4)
     ]
-    table = run("evaluate", lm, lines, paragraphs).stdout.splitlines()
+    *table, _ = run("evaluate", lm, lines, paragraphs).stdout.splitlines()
     names = [line.split()[0] for line in table]
     assert [names[0], names[1][-6:], names[2][-14:], names[3]] == [
         "text", "in.txt", "paragraphs.txt", "all",
@@ -230,3 +242,49 @@ def test_nothing_to_evaluate(run: Any, lm: Path, model: Path, tmp_path: Path) ->
     (tmp_path / "filled.txt").write_text("the gift")
     without_softmax = run("evaluate", model, tmp_path / "filled.txt", code=1)
     assert "no softmax" in without_softmax.stderr
+
+
+@pytest.mark.parametrize("words", ["the gift was new .", "그 선물 the 이다 ."])
+def test_many_unknown_words_are_mentioned(
+    run: Any, lm: Path, lines: Path, tmp_path: Path, words: str
+) -> None:
+    (tmp_path / "many.txt").write_text(f"the\n{words}\n{words} zebra zebra\n", encoding="utf-8")
+    result = run("evaluate", lm, lines, tmp_path / "many.txt", "--json")
+    first, second, _ = rows_of(result)
+    assert first["unknown"] <= 0.2 < second["unknown"]
+    (warning,) = [line for line in result.stderr.splitlines() if "outside the" in line]
+    assert f"many.txt: {second['unknown']:.0%} of the tokens are outside" in warning
+    assert run("evaluate", lm, tmp_path / "many.txt", "-q").stderr == ""
+
+
+def test_an_unknown_word_costs_its_spelling(run: Any, lm: Path, tmp_path: Path) -> None:
+    facts = []
+    for word in ("<UNK>", "선물"):
+        (tmp_path / "in.txt").write_text(f"the {word} .\n", encoding="utf-8")
+        facts += rows_of(run("evaluate", lm, tmp_path / "in.txt", "--json", "-q"))
+    elmo = Elmo.from_pretrained(lm, device="cpu")
+    for word, row in zip(("<UNK>", "선물"), facts, strict=True):
+        score = elmo.score([["the", word, "."]])[0]
+        bits = -score.forward / math.log(2) + 8 * (len(word.encode()) + 1)
+        assert row["bits_per_character"]["forward"] == pytest.approx(
+            bits / (4 + len(word) + 1 + 2), rel=1e-5
+        )
+
+
+def test_a_line_of_several_sentences_is_mentioned_once(
+    run: Any, lm: Path, paragraphs: Path
+) -> None:
+    for options, number in (((), 1), (("--sentences", "lines"), 0), (("--sentences", "split"), 0)):
+        result = run("evaluate", lm, paragraphs, paragraphs, *options)
+        assert result.stderr.count("looks like 2 sentences") == number
+
+
+def test_korean_sentences_are_those_of_kiwi(run: Any, tmp_path: Path) -> None:
+    vocab = Vocab(["<S>", "</S>", "<UNK>", "좋", "다"])
+    config = tiny_config(num_softmax_words=len(vocab), tokenizer="kiwi")
+    make_tiny(config, vocab=vocab).save_pretrained(tmp_path / "ko")
+    (tmp_path / "in.txt").write_text("오늘은 날씨가 좋았다 그래서 공원에 갔다\n", encoding="utf-8")
+    options = ("evaluate", tmp_path / "ko", tmp_path / "in.txt", "--json", "-q", "--sentences")
+    (split,) = rows_of(run(*options, "split"))
+    (lines,) = rows_of(run(*options, "lines"))
+    assert (lines["sentences"], split["sentences"]) == (1, 2)

@@ -94,7 +94,7 @@ def test_homographs(run: Any, model: Path) -> None:
 def test_failure_is_one_line(
     run: Any, model: Path, verb: str, options: tuple[object, ...], mention: str
 ) -> None:
-    result = run("probe", verb, model, *options, code=1)
+    result = run("probe", verb, model, *options, "-q", code=1)
     assert result.stdout == "" and mention in result.stderr
     assert result.stderr.startswith("elmokit: ") and result.stderr.count("\n") == 1
 

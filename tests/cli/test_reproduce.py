@@ -58,7 +58,7 @@ def test_failure_is_one_line(
     run: Any, model: Path, data: Path, tmp_path: Path, name: str, options: Any, mention: str
 ) -> None:
     where = ("--data", data, "--model", model, "-o", tmp_path / "out")
-    result = run("reproduce", name, *where, *options, code=1)
+    result = run("reproduce", name, *where, *options, "-q", code=1)
     assert mention in result.stderr and result.stderr.count("\n") == 1 and result.stdout == ""
 
 

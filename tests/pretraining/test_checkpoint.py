@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from strategies import assert_refused
 from torch import Tensor
 
-from elmokit.corpus.corpus import PrepareConfig
+from elmokit import Elmo
+from elmokit.corpus.corpus import Corpus, PrepareConfig
 from elmokit.corpus.prepare import prepare
 from elmokit.errors import FileError, FormatError
 from elmokit.files.arrays import load_tensors, save_tensors
@@ -29,8 +31,11 @@ from elmokit.pretraining.checkpoint import (
     save_state,
 )
 from elmokit.pretraining.config import PretrainConfig
+from elmokit.pretraining.evaluate import held_out_perplexity
+from elmokit.pretraining.loop import Row
 from elmokit.pretraining.records import RunLog, read_log, run_status
 from elmokit.pretraining.run import pretrain
+from elmokit.pretraining.setup import held_out_batches
 
 OLD_RUN = Path(__file__).parent / "old_run"
 
@@ -220,6 +225,45 @@ def test_a_run_that_continued_a_model_resumes_without_it(
     assert [r["step"] for r in rows[0]] == [r["step"] for r in rows[1]]
     # Until the cool-down of the shorter one, both are the same run.
     assert [r["loss"] for r in rows[0][:4]] == [r["loss"] for r in rows[1][:4]]
+
+
+def test_a_run_from_a_model_logs_what_that_knows_once(
+    corpus: Path, config: PretrainConfig, run: Path, tmp_path: Path
+) -> None:
+    rows: list[Row] = []
+    out = tmp_path / "tuned"
+    short = config.override("train.max_steps=2", "train.evaluate_every=2")
+    pretrain(corpus, out, short, source=str(run), device="cpu", on_row=rows.append)
+    start, *rest = read_log(out / "log.jsonl")
+    assert start["step"] == start["tokens"] == 0 and rows[0]["step"] == 0
+    # The vocabulary is the same, so this is what the source itself gives.
+    text = Corpus.open(corpus)
+    held_out = held_out_batches(text.valid, config.train.evaluate_tokens)
+    source = Elmo.from_pretrained(run, device="cpu")
+    expected = held_out_perplexity(source, held_out, text.words)
+    assert start["valid_mean"] == pytest.approx(expected.mean, rel=1e-4)
+    assert start["loss"] == pytest.approx(np.log(start["valid_mean"]))
+    assert [row["step"] for row in rest] == [1, 2]
+    status = run_status(out)
+    assert status["start"]["mean"] == start["valid_mean"] and status["best"]["step"] == 2
+    pretrain(corpus, out, short.override("train.max_steps=3"), device="cpu", resume=True)
+    assert [row["step"] for row in read_log(out / "log.jsonl")] == [0, 1, 2, 3]
+    assert read_log(run / "log.jsonl")[0]["step"] == 1 and run_status(run)["start"] is None
+
+
+def test_a_run_that_died_before_its_first_checkpoint_has_one_start(
+    corpus: Path, config: PretrainConfig, run: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "tuned"
+
+    def stop(row: Row) -> None:
+        raise RuntimeError("the power failed")
+
+    with pytest.raises(RuntimeError, match="power"):
+        pretrain(corpus, out, config, source=str(run), device="cpu", on_row=stop)
+    assert [row["step"] for row in read_log(out / "log.jsonl")] == [0]
+    pretrain(corpus, out, config.override("train.max_steps=1"), device="cpu", resume=True)
+    assert [row["step"] for row in read_log(out / "log.jsonl")] == [0, 1]
 
 
 def test_only_a_new_folder_or_a_run_is_written_to(

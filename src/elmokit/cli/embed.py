@@ -2,6 +2,7 @@
 
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -19,12 +20,15 @@ from .options import (
     Model,
     NoProgress,
     Quiet,
+    TextSentences,
     Tokenizer,
     check_text,
+    text_mode,
 )
-from .report import in_bytes, reported, say, shows_bar
+from .report import Progress, in_bytes, reported, say, short_path, shows_bar
 
 if TYPE_CHECKING:
+    from ..embed_file import OnProgress
     from ..model import Elmo
 
 
@@ -75,6 +79,7 @@ def embed_cli(
         EmptyName | None,
         typer.Option(help="With --level sentence, a blank line: an error, zeros, or NaN."),
     ] = None,
+    sentences: TextSentences = None,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     *,
@@ -89,9 +94,10 @@ def embed_cli(
 ) -> None:
     """Embed a text file, one sentence per line.
 
-    Line N (from 0) becomes the dataset or key N, a blank line an empty one. HDF5 files are laid
-    out as AllenNLP and bilm-tf wrote them. OUT appears when it is complete; a run that was
-    interrupted or killed continues with --resume.
+    Line N (from 0) becomes the dataset or key N, a blank line an empty one. With --sentences split,
+    the entry of a line has the tokens of all its sentences, each embedded on its own. HDF5 files
+    are laid out as AllenNLP and bilm-tf wrote them. OUT appears when it is complete; a run that
+    was interrupted or killed continues with --resume.
     """
     if output == "-" and resume:
         raise ConfigError("--resume needs a file to continue: give one with -o OUT")
@@ -100,23 +106,32 @@ def embed_cli(
     check_text(source)
     options: dict[str, Any] = {
         "layers": layers, "level": level.value, "pooling": pooling.value,
-        "empty": empty and empty.value, "batch_size": batch_size,
+        "empty": empty and empty.value, "sentences": text_mode(sentences),
+        "batch_size": batch_size,
     }  # fmt: skip
     bar = shows_bar(no_progress, quiet)
     elmo = execution.load(model, tokenizer, cast(StateMode | None, state and state.value))
+    progress = Progress(quiet, has_bar=bar)
+    progress.model(model, elmo)
+    on_progress = partial(progress, f"embedding {short_path(source)}", unit="lines")
     if output == "-":
-        _embed_to_stdout(elmo, source, options, bar)
+        _embed_to_stdout(elmo, source, options, bar, on_progress)
     else:
-        _embed_to_file(
-            elmo, source, output, options | {"force": force, "resume": resume}, bar, quiet
-        )
+        options |= {"force": force, "resume": resume, "on_progress": on_progress}
+        _embed_to_file(elmo, source, output, options, bar, quiet)
 
 
-def _embed_to_stdout(elmo: "Elmo", source: str, options: dict[str, Any], bar: bool) -> None:
+def _embed_to_stdout(
+    elmo: "Elmo",
+    source: str,
+    options: dict[str, Any],
+    bar: bool,
+    on_progress: "OnProgress",
+) -> None:
     from ..embed_file import count_lines, embed_windows, num_axes, progress_bar
 
     windows = embed_windows(elmo, read_lines(source), **options)
-    with progress_bar(count_lines(source) if bar else None, bar) as shown:
+    with progress_bar(count_lines(source), bar, on_progress) as shown:
         for window in windows:
             write_jsonl(sys.stdout, window, num_axes(options["layers"], options["level"]))
             shown.update(len(window))

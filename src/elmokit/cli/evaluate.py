@@ -19,7 +19,7 @@ from ..files.read import read_lines
 from ..files.write import whole_file
 from ..tables import format_table
 from ..text.normalize import normalize
-from ..text.sentences import SentenceMode, choose_mode, find_sentences
+from ..text.sentences import SAMPLED_LINES, SentenceMode, choose_mode, find_sentences
 from .embed import StateOption
 from .options import (
     BatchSize,
@@ -33,7 +33,7 @@ from .options import (
     lines_shown,
 )
 from .prepare import SENTENCES_HELP, SentencesName
-from .report import reported, say, short_path, shows_bar
+from .report import Progress, reported, say, short_path, shows_bar, vocabulary_facts
 
 if TYPE_CHECKING:
     from ..corpus.corpus import Mode
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = dict[str, Any]
 """What is measured of a text, of a sentence, or of one seed of a task run, as JSON holds it."""
-
-_SAMPLED_LINES = 10_000
 
 
 @reported
@@ -76,9 +74,11 @@ def evaluate_cli(
         ),
     ] = None,
     sentences: Annotated[
-        SentencesName,
-        typer.Option(help=f"{SENTENCES_HELP}; auto: chosen for each TEXT by how it looks."),
-    ] = SentencesName.LINES,
+        SentencesName | None,
+        typer.Option(
+            help=f"{SENTENCES_HELP}; auto: chosen for each TEXT by how it looks. Default: lines."
+        ),
+    ] = None,
     bilm: Annotated[
         str | None,
         typer.Option("--model", metavar="MODEL", help="For task runs: where the biLM is now."),
@@ -106,6 +106,11 @@ def evaluate_cli(
     --scores and one sentence per line they have a row with 0 tokens. Several texts are measured one
     by one and together. A text can be of any size.
 
+    Perplexities compare only between models with the same vocabulary. Bits per character (forward,
+    backward, mean) compare between vocabularies too: a word outside the vocabulary costs
+    -log2 p(<UNK>) and 8 bits for each UTF-8 byte of it and for its end; the sum is divided by the
+    characters of all words and a separator for each.
+
     For a RUN that `elmokit train` made, TEXT is labelled data. The scores are those of the seed
     that was best on the development data, of another one (--seed), or of all, with their mean and
     deviation (--all-seeds).
@@ -115,10 +120,8 @@ def evaluate_cli(
     if texts.count("-") > 1:
         raise ConfigError("standard input (-) can be read only once")
     if is_task_run(model):
-        is_for_text = (
-            state or tokenizer or execution.engine != "auto" or sentences != SentencesName.LINES
-        )
-        if scores or streams or is_for_text:
+        is_for_text = state or tokenizer or execution.engine != "auto"
+        if scores or streams or sentences or is_for_text:
             raise ConfigError(
                 "--scores, --streams, --sentences, --state, --tokenizer and --engine are for "
                 f"language models; {model} is a task run"
@@ -133,11 +136,18 @@ def evaluate_cli(
     _check_options(scores, streams, state, as_json, force)
     _check_texts(texts)
     elmo = execution.load(model, tokenizer, cast(StateMode | None, state and state.value))
-    bar = shows_bar(no_progress, quiet)
+    progress = Progress(quiet, has_bar=shows_bar(no_progress, quiet))
+    progress.model(model, elmo)
     with _open_scores(scores) as file:
         rows = []
         for row in _perplexities(
-            elmo, texts, sentences.value, bar, streams, batch_size, file, quiet
+            elmo,
+            texts,
+            None if sentences is None else sentences.value,
+            progress,
+            streams,
+            batch_size,
+            file,
         ):
             rows.append(row)
             if as_json:
@@ -184,8 +194,8 @@ def _open_scores(scores: str | None) -> Iterator[IO[str] | None]:
 
 
 def _perplexities(
-    elmo: "Elmo", names: Sequence[str], mode: "Mode", bar: bool, streams: int | None,
-    batch_size: int, file: IO[str] | None, quiet: bool,
+    elmo: "Elmo", names: Sequence[str], mode: "Mode | None", progress: Progress,
+    streams: int | None, batch_size: int, file: IO[str] | None,
 ) -> Iterator[Row]:  # fmt: skip
     """The perplexity of each text as plain data, then that of all if there are several.
 
@@ -193,12 +203,16 @@ def _perplexities(
     scores go to `file` as JSON lines.
     """
     from ..engine.likelihood import Tally
+    from ..model.language_model import warn_of_unknown_words
 
+    vocabulary = {"vocabulary": vocabulary_facts(elmo)}
     is_one = len(names) == 1
     total, num_sentences, modes = Tally(), 0, set()
     for name in names:
-        text = _Text(elmo, lines_shown(name, bar), mode)
-        if text.reason and not quiet:
+        has_bar = progress.is_silent and not progress.quiet
+        lines = lines_shown(name, has_bar, progress, f"evaluating {short_path(name)}")
+        text = _Text(elmo, lines, mode)
+        if text.reason and not progress.quiet:
             say(f"{name}: --sentences {text.mode}: {text.reason}")
         elmo.reset_state()  # each text stands alone
         if streams is not None:
@@ -213,35 +227,38 @@ def _perplexities(
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
         if not tally.num_tokens:
             raise _no_words(name)
-        yield _row(name, tally, text.num_sentences, text.mode)
+        warn_of_unknown_words(tally, name)
+        yield _row(name, tally, text.num_sentences, text.mode) | vocabulary
         total.add(tally)
         num_sentences += text.num_sentences
         modes.add(text.mode)
     if not is_one:
-        yield _row(None, total, num_sentences, modes.pop() if len(modes) == 1 else "mixed")
+        mode_of_all = modes.pop() if len(modes) == 1 else "mixed"
+        yield _row(None, total, num_sentences, mode_of_all) | vocabulary
 
 
 class _Text:
     """The sentences of a text as the model's tokens; the mode "auto" looks at the first lines."""
 
-    def __init__(self, elmo: "Elmo", lines: Iterable[str], mode: "Mode") -> None:
+    def __init__(self, elmo: "Elmo", lines: Iterable[str], mode: "Mode | None") -> None:
         self.elmo, self.reason = elmo, ""
         self.lines = iter(lines)
         self.num_sentences = 0
         if mode == "auto":
-            sample = list(islice(self.lines, _SAMPLED_LINES))
+            sample = list(islice(self.lines, SAMPLED_LINES))
             choice = choose_mode(sample)
             self.lines = chain(sample, self.lines)
             mode, self.reason = choice.mode, choice.reason
-        self.mode: SentenceMode = mode
+        self.is_default = mode is None
+        self.mode: SentenceMode = mode or "lines"
 
     def sentences(self) -> Iterator[tuple[int, list[str]]]:
         """The line number and the tokens of every sentence; counts those that have any."""
         reader = self.elmo.reader
         # Prepared corpora were normalised before they were split.
         lines = (normalize(line, reader.normalization) for line in self.lines)
-        for number, sentence in find_sentences(lines, self.mode):
-            tokens = reader.tokens(sentence)
+        for number, sentence in find_sentences(lines, self.mode, reader.split):
+            (tokens,) = reader.sentences(sentence, None if self.is_default else "lines")
             self.num_sentences += bool(tokens)
             yield number, tokens
 
@@ -264,12 +281,10 @@ def _scores(text: _Text, batch_size: int) -> Iterator[tuple["SentenceScore", Row
 
 
 def _in_streams(text: _Text, streams: int) -> "Tally":
-    from ..engine.likelihood import Tally
+    from ..model.language_model import LanguageModel
 
     sentences = (tokens for _, tokens in text.sentences() if tokens)
-    found = text.elmo.perplexity(sentences, streams=streams)
-    forward, backward = (-math.log(value) * found.num_tokens for value in found[:2])
-    return Tally(forward, backward, found.num_tokens, found.num_unknown)
+    return LanguageModel(text.elmo).in_streams(sentences, streams)
 
 
 def _no_words(name: str) -> InputError:
@@ -284,8 +299,12 @@ def _row(name: str | None, tally: "Tally", num_sentences: int, mode: str) -> Row
         "forward": _number(perplexity.forward),
         "backward": _number(perplexity.backward),
         "mean": _number(perplexity.mean),
+        "bits_per_character": {
+            name: _number(bits) for name, bits in perplexity.bits_per_character._asdict().items()
+        },
         "sentences": num_sentences,
         "tokens": perplexity.num_tokens,
+        "characters": tally.num_characters,
         "unknown": perplexity.num_unknown / perplexity.num_tokens,
         "mode": mode,
     }
@@ -300,12 +319,25 @@ def _print_table(rows: Sequence[Row], file: IO[str]) -> None:
     titles = ("forward", "backward", "mean")
     table = []
     for row in rows:
-        perplexities = ("NaN" if row[name] is None else f"{row[name]:.2f}" for name in titles)
+        perplexities = (_in_table(row[name]) for name in titles)
+        bits = "/".join(_in_table(row["bits_per_character"][name]) for name in titles)
         numbers = (f"{row['sentences']:,}", f"{row['tokens']:,}", f"{row['unknown']:.1%}")
-        table.append((short_path(row["text"] or "all"), *perplexities, *numbers))
-    print(format_table(["text", *titles, "sentences", "tokens", "OOV"], table), file=file)
+        table.append((short_path(row["text"] or "all"), *perplexities, bits, *numbers))
+    columns = ["text", *titles, "bits/character", "sentences", "tokens", "OOV"]
+    print(format_table(columns, table), file=file)
+    vocabulary = rows[0]["vocabulary"]
+    print(
+        "perplexities compare only between models with this vocabulary "
+        f"({vocabulary['words']:,} words, {vocabulary['fingerprint']}); bits per character "
+        "(forward/backward/mean) also between vocabularies, for the same tokens",
+        file=file,
+    )
     if any(row[name] is None for row in rows for name in titles):
         print("NaN: the perplexity is infinite or not a number; see: elmokit info", file=file)
+
+
+def _in_table(value: float | None) -> str:
+    return "NaN" if value is None else f"{value:.2f}"
 
 
 def _task_scores(

@@ -4,7 +4,7 @@ That is models, layers, texts and files of settings.
 """
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -17,6 +17,8 @@ from ..files.read import MAX_JSON_BYTES, check_readable, is_there, read_json, re
 
 if TYPE_CHECKING:
     from ..model import Elmo
+    from ..text.sentences import TextMode
+    from .report import Progress
 
 Model: TypeAlias = Annotated[
     str,
@@ -32,6 +34,15 @@ Tokenizer: TypeAlias = Annotated[
         metavar="NAME",
         help="regex, whitespace (the text is tokenised), spacy:LANGUAGE or kiwi; default: the "
         "model's own.",
+    ),
+]
+TextSentences: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--sentences",
+        metavar="lines|split|auto",
+        help="lines: one per line (the default); split: several per line, each read on its own; "
+        "auto: chosen by how the text looks.",
     ),
 ]
 BatchSize: TypeAlias = Annotated[
@@ -85,6 +96,15 @@ class ExecutionOptions:
         )
 
 
+def text_mode(sentences: str | None) -> "TextMode | None":
+    """The value of --sentences, if it is one that keeps an entry for each line."""
+    from ..text.sentences import with_text_mode
+
+    mode: TextMode | None = sentences  # type: ignore[assignment]
+    with_text_mode((), mode)
+    return mode
+
+
 def check_text(source: str) -> None:
     """Fail for a text that cannot be read before a model is loaded for it."""
     path = Path(source)
@@ -92,18 +112,30 @@ def check_text(source: str) -> None:
         next(read_lines(source), None)
 
 
-def lines_shown(source: str, show_bar: bool) -> Iterable[str]:
-    """The lines of a text, under a bar of them if one is wanted."""
-    if not show_bar:
-        return read_lines(source)
-    from tqdm.auto import tqdm
-
+def lines_shown(
+    source: str, show_bar: bool, progress: "Progress | None" = None, stage: str = ""
+) -> Iterable[str]:
+    """The lines of a text, under a bar of them if one is wanted; else `progress` gets a stage."""
     from ..embed_file import count_lines
+
+    if not show_bar:
+        if progress is None or progress.is_silent:
+            return read_lines(source)
+        return _counted(read_lines(source), count_lines(source), progress, stage)
+    from tqdm.auto import tqdm
 
     lines: Iterable[str] = tqdm(
         read_lines(source), total=count_lines(source), unit=" lines", leave=False
     )
     return lines
+
+
+def _counted(
+    lines: Iterable[str], total: int | None, progress: "Progress", stage: str
+) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        progress(stage, number, total, "lines")
+        yield line
 
 
 def apply_file(values: dict[str, Any], path: str) -> None:

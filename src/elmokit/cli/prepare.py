@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ import typer
 from ..errors import ConfigError
 from ..tables import format_table
 from .options import Force, Json, NoProgress, Quiet
-from .report import in_bytes, reported, say, short_path, shows_bar
+from .report import Progress, in_bytes, reported, say, short_path, shows_bar
 
 if TYPE_CHECKING:
     from ..corpus.report import Cropped, Input, Report
@@ -129,10 +130,17 @@ def prepare_cli(
         valid_fraction=valid_fraction, clean=clean,
     )  # fmt: skip
     bar = shows_bar(no_progress, quiet)
+    progress = Progress(quiet, has_bar=bar)
+    progress.header(
+        f"preparing {output}",
+        f"{_count(len(inputs), 'input')}",
+        f"tokenizer {tokenizer}",
+        f"sentences {sentences.value}",
+    )
     try:
         report = prepare(
             inputs, output, config, weights=_weights(weight), valid=valid or (), workers=workers,
-            force=force, show_progress_bar=bar,
+            force=force, show_progress_bar=bar, on_stage=partial(progress, unit="bytes"),
         )  # fmt: skip
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command continues") from None

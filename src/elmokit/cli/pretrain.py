@@ -4,7 +4,6 @@ import math
 import os
 import shlex
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,7 @@ import typer
 
 from ..errors import ConfigError
 from .options import Device, Force, Quiet, Resume, Settings, apply_file
-from .report import in_time, reported, say
+from .report import Progress, in_time, reported, say
 
 if TYPE_CHECKING:
     from ..pretraining.config import PretrainConfig
@@ -93,7 +92,7 @@ def pretrain_cli(
         pretrain(
             corpus, run, resolved, source=source, vectors=vectors, resume=resume, force=force,
             device=device, tensorboard=tensorboard, on_row=say_row,
-            on_stage=_Stages() if is_first and not quiet else None,
+            on_stage=Progress(quiet) if is_first else None,
         )  # fmt: skip
     except KeyboardInterrupt as e:
         if not is_run(run):
@@ -135,24 +134,13 @@ def _resume_command(corpus: str, run: str, device: str, tensorboard: bool) -> st
     return f"{start} {shlex.join(['pretrain', corpus, '-o', run, '--resume', *options])}"
 
 
-class _Stages:
-    """Says how far the work before and after the steps is, every few seconds."""
-
-    SECONDS = 10.0
-
-    def __init__(self) -> None:
-        self.name, self.said_at = "", 0.0
-
-    def __call__(self, name: str, fraction: float) -> None:
-        now = time.monotonic()
-        if name == self.name and now - self.said_at < self.SECONDS:
-            return
-        say(name if name != self.name else f"{name}: {fraction:.0%}")
-        self.name, self.said_at = name, now
-        sys.stderr.flush()
-
-
 def _say_row(is_sampled: bool, row: dict[str, Any]) -> None:
+    if not row["step"]:
+        say(
+            f"step 0  held-out perplexity {row['valid_forward']:,.1f} forward, "
+            f"{row['valid_backward']:,.1f} backward, of the model as given, with the corpus's words"
+        )
+        return
     kind = "sampled " if is_sampled else ""
     line = (
         f"{row['share']:4.0%}  step {row['step']:,}  {row['tokens'] / 1e6:.2f}M tokens  "

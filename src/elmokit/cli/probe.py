@@ -1,18 +1,25 @@
 """`elmokit probe`: what the layers of a model know."""
 
 import json
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias, get_args
 
 import typer
 
+from ..config import StateMode
 from ..errors import ConfigError
 from .options import ExecutionOptions, Json, Model, Quiet, Tokenizer, check_text
-from .report import reported, say
+from .report import Progress, reported, say, vocabulary_facts
 
 if TYPE_CHECKING:
     from ..layers import Pooling
+    from ..model import Elmo
+
+log = logging.getLogger(__name__)
 
 Tagset: TypeAlias = Literal["upos", "xpos"]
 
@@ -44,8 +51,20 @@ class Common(ExecutionOptions):
     as_json: Json = False
     quiet: Quiet = False
 
-    def show(self, result: Result) -> None:
-        """Print what a probe found."""
+    def load(
+        self, source: str, tokenizer: str | None = None, state: StateMode | None = None
+    ) -> "Elmo":
+        """The model at `source`, with a line about it."""
+        elmo = ExecutionOptions.load(self, source, tokenizer, state)
+        Progress(self.quiet).model(source, elmo)
+        return elmo
+
+    def show(self, name: str, probe: Callable[[], Result]) -> None:
+        """Run a probe and print what it found."""
+        progress = Progress(self.quiet)
+        progress(f"measuring {name}")
+        with progress.alive(f"measuring {name}"):
+            result = probe()
         print(json.dumps(result.to_dict(), ensure_ascii=False) if self.as_json else result)
 
 
@@ -93,12 +112,12 @@ def pos_cli(
     words = {token for sentences in data for s in sentences for token in s.tokens}
     vectors = None if static is None else read_static_vectors(static, words)
     elmo = common.load(model)
-    result = pos_probe(
-        elmo, *data, split=splits_words(elmo) if split is None else split,
+    probe = partial(
+        pos_probe, elmo, *data, split=splits_words(elmo) if split is None else split,
         max_sentences=max_sentences, static=vectors,
         settings=LinearSettings(epochs=epochs, seed=seed),
     )  # fmt: skip
-    common.show(result)
+    common.show("parts of speech", probe)
 
 
 @probe_app.command("wsd")
@@ -132,7 +151,8 @@ def wsd_cli(
     tests = [read_sense_set(folder) for folder in test]
     sentences = [sentence for path in train for sentence in read_semcor(path)]
     elmo = common.load(model)
-    common.show(wsd_probe(elmo, sentences, tests, senses, max_sentences=max_sentences))
+    probe = partial(wsd_probe, elmo, sentences, tests, senses, max_sentences=max_sentences)
+    common.show("word senses", probe)
 
 
 @probe_app.command("similarity")
@@ -162,7 +182,8 @@ def similarity_cli(
     pools: list[Pooling] = [*pooling.split(",")]  # type: ignore[list-item]
     poolers(pools)
     elmo = common.load(model, tokenizer)
-    common.show(similarity_probe(elmo, read_pairs(data, elmo.reader.tokens), pooling=pools))
+    pairs = read_pairs(data, elmo.reader.tokens)
+    common.show("similarity", partial(similarity_probe, elmo, pairs, pooling=pools))
 
 
 @probe_app.command("homographs")
@@ -201,11 +222,13 @@ def homographs_cli(
         raise ConfigError("expected either --data FILE, or --train FILE and perhaps --dev FILE")
     if data is not None:
         occurrences = read_homographs(data)
-        common.show(homograph_probe(common.load(model, tokenizer), occurrences))
+        elmo = common.load(model, tokenizer)
+        common.show("homographs", partial(homograph_probe, elmo, occurrences))
     elif train is not None:
         learned = read_homographs(train)
         parts = split_by_sentence(learned) if dev is None else (learned, read_homographs(dev))
-        common.show(trained_homograph_probe(common.load(model, tokenizer), *parts))
+        elmo = common.load(model, tokenizer)
+        common.show("homographs", partial(trained_homograph_probe, elmo, *parts))
 
 
 @probe_app.command("wic")
@@ -226,7 +249,8 @@ def wic_cli(
     from ..probes import read_wic, wic_probe
 
     pairs = [read_wic(path) for path in (train, dev)]
-    common.show(wic_probe(common.load(model, tokenizer), *pairs))
+    elmo = common.load(model, tokenizer)
+    common.show("words in context", partial(wic_probe, elmo, *pairs))
 
 
 @probe_app.command("minimal-pairs")
@@ -248,7 +272,8 @@ def minimal_pairs_cli(
     from ..probes import minimal_pairs_probe, read_minimal_pairs
 
     pairs = read_minimal_pairs(data)
-    common.show(minimal_pairs_probe(common.load(model, tokenizer), pairs))
+    elmo = common.load(model, tokenizer)
+    common.show("minimal pairs", partial(minimal_pairs_probe, elmo, pairs))
 
 
 @probe_app.command("all")
@@ -271,12 +296,33 @@ def all_cli(
     names = list(measures(language))
     loaded = [(model, common.load(model)) for model in dict.fromkeys(models)]
     results = []
-    for name, model, measured in measure(loaded, data, language, max_sentences):
-        results.append((name, model, measured))
-        if not common.quiet:
-            say(f"{name} of {model} done, {len(results)} of {len(names) * len(loaded)}")
+    progress = Progress(common.quiet)
+    for warning in _vocabulary_warnings(loaded, names):
+        log.warning("%s", warning)
+    with progress.alive(f"measuring {', '.join(names)}"):
+        for name, model, measured in measure(loaded, data, language, max_sentences):
+            results.append((name, model, measured))
+            if not common.quiet:
+                say(f"{name} of {model} done, {len(results)} of {len(names) * len(loaded)}")
     if common.as_json:
-        rows = [{"measure": n, "model": m, "result": found} for n, m, (_, found) in results]
+        vocabularies = {model: vocabulary_facts(elmo) for model, elmo in loaded}
+        rows = [
+            {"measure": n, "model": m, "vocabulary": vocabularies[m], "result": found}
+            for n, m, (_, found) in results
+        ]
         print(json.dumps(rows, ensure_ascii=False))
     else:
         print(comparison(results))
+
+
+def _vocabulary_warnings(loaded: "Sequence[tuple[str, Elmo]]", names: Sequence[str]) -> list[str]:
+    """What to know of models that predict other words, where a measure is of predictions."""
+    facts = {model: vocabulary_facts(elmo) for model, elmo in loaded}
+    known = {model: found for model, found in facts.items() if found is not None}
+    if "minimal pairs" not in names or len({f["fingerprint"] for f in known.values()}) < 2:
+        return []
+    sizes = ", ".join(f"{model} {found['words']:,} words" for model, found in known.items())
+    return [
+        f"the models have different vocabularies ({sizes}); minimal pairs depend on them, as a "
+        "word outside of one counts as <UNK>"
+    ]

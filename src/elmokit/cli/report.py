@@ -5,17 +5,22 @@ import inspect
 import logging
 import os
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from inspect import Parameter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..errors import MAX_MESSAGE, ElmoError, shortened
 from .options import Verbose
+
+if TYPE_CHECKING:
+    from ..model import Elmo
 
 FAILURE, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 _MAX_NAME = 40
@@ -89,6 +94,121 @@ def say(message: str, *, error: bool = False) -> None:
     line = " ".join(f"elmokit: {message}".splitlines())
     plain = not error or "NO_COLOR" in os.environ
     typer.secho(line, err=True, color=False if plain else None, fg=typer.colors.RED)
+
+
+class Progress:
+    """Says on standard error what long work does and how far it is; nothing with `quiet`.
+
+    A stage has a line when it begins, one with figures after `FIRST` seconds, the next after
+    `EVERY` more, and then fewer and fewer. Where a bar on a terminal shows the same, `has_bar`
+    leaves these out.
+    """
+
+    FIRST, EVERY = 2.0, 10.0
+
+    def __init__(
+        self,
+        quiet: bool,
+        has_bar: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.quiet, self.is_silent, self.clock = quiet, quiet or has_bar, clock
+        self._header = self._stage = ""
+        self._began = self._due = self._start = 0.0
+
+    def header(self, what: str, *facts: str) -> None:
+        """What a command does, with what: the first line, said when the first stage begins."""
+        self._header = f"{what}: {', '.join(facts)}"
+
+    def model(self, source: str, elmo: "Elmo") -> None:
+        """The line about a model that is loaded."""
+        if not self.quiet:
+            say(f"{source}: {model_facts(elmo)}")
+
+    def __call__(
+        self, stage: str, done: float = 0.0, total: float | None = 1.0, unit: str = ""
+    ) -> None:
+        """Tell how much of a stage is done: of 1, or of so many of a unit, or of nobody knows."""
+        if self._header and not self.quiet:
+            say(self._header)
+            self._header = ""
+        if self.is_silent:
+            return
+        now = self.clock()
+        if stage != self._stage:
+            self._stage, self._began, self._start = stage, now, done
+            self._due = now + self.FIRST
+            say(f"{stage}: {_amount(total, unit)}" if total and unit else stage)
+        elif now >= self._due:
+            self._due = now + self._pause(now - self._began)
+            say(f"{stage}: {self._figures(now - self._began, done, total, unit)}")
+        else:
+            return
+        sys.stderr.flush()
+
+    def _pause(self, seconds: float) -> float:
+        """Until the next line of a stage that has run for so long: work of hours needs few."""
+        return max(self.EVERY, seconds / 10)
+
+    def _figures(self, seconds: float, done: float, total: float | None, unit: str) -> str:
+        if not total:
+            return f"{_amount(done, unit)} in {in_time(seconds)}"
+        parts = [f"{done / total:.0%}"]
+        if unit:
+            number = _amount(done, unit if unit == "bytes" else "")
+            parts.append(f"{number} of {_amount(total, unit)}")
+        if done > self._start:
+            left = seconds * (total - done) / (done - self._start)
+            parts.append(f"left {in_time(max(0.0, left))}")
+        return ", ".join(parts)
+
+    @contextmanager
+    def alive(self, stage: str) -> Iterator[None]:
+        """Tell for how long a stage has run that cannot tell how far it is."""
+        if self.is_silent:
+            yield
+            return
+        began, is_over = self.clock(), threading.Event()
+
+        def beat() -> None:
+            seconds = self.FIRST
+            while not is_over.wait(seconds):
+                say(f"{stage}: {in_time(self.clock() - began)} so far")
+                seconds = self._pause(self.clock() - began)
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+
+def model_facts(elmo: "Elmo") -> str:
+    """Size, engine and device of a model.
+
+    Such as: 3.4M parameters, 256 dimensions, native (avx2) on cpu.
+    """
+    num_parameters = sum(parameter.numel() for parameter in elmo.bilm.parameters())
+    return (
+        f"{in_short(num_parameters)} parameters, {elmo.dim} dimensions, "
+        f"{elmo.engine} on {elmo.device}"
+    )
+
+
+def vocabulary_facts(elmo: "Elmo") -> dict[str, Any] | None:
+    """Size and fingerprint of the words that a model predicts.
+
+    Perplexities compare only where these are equal.
+    """
+    if elmo.softmax is None or elmo.vocab is None:
+        return None
+    return {"words": len(elmo.vocab), "fingerprint": elmo.vocab.fingerprint}
+
+
+def _amount(number: float, unit: str) -> str:
+    return in_bytes(round(number)) if unit == "bytes" else f"{number:,.0f} {unit}".rstrip()
 
 
 def shows_bar(no_progress: bool, quiet: bool) -> bool:

@@ -6,7 +6,7 @@ import typer
 
 from ..errors import ConfigError
 from .options import Device, Force, Quiet
-from .report import reported, say
+from .report import Progress, reported, say
 
 
 @reported
@@ -73,10 +73,13 @@ def reproduce_cli(
         "tasks": None if tasks is None else tuple(tasks.split(",")),
     }  # fmt: skip
     plan = Plan(**{option: value for option, value in given.items() if value is not None})
-    path = reproduce(
-        name, data, model, output, plan, resume=resume, force=force, device=device,
-        on_run=None if quiet else _say_run, on_row=None if quiet else _say_row,
-    )  # fmt: skip
+    progress = Progress(quiet)
+    with progress.alive(f"working on {name}"):
+        path = reproduce(
+            name, data, model, output, plan, resume=resume, force=force, device=device,
+            on_run=None if quiet else _say_run, on_row=None if quiet else _say_row,
+            on_stage=progress,
+        )  # fmt: skip
     print(path.read_text(encoding="utf-8"), end="")
     if not quiet:
         say(f"written to {path} and {path.with_suffix('.json')}")

@@ -14,9 +14,11 @@ from .options import (
     Model,
     NoProgress,
     Quiet,
+    TextSentences,
     Tokenizer,
     check_text,
     lines_shown,
+    text_mode,
 )
 from .report import reported, say, shows_bar
 
@@ -48,6 +50,7 @@ def similar_cli(
     same_word: Annotated[
         bool, typer.Option("--same-word", help="Only the same word, in any case (much faster).")
     ] = False,
+    sentences: TextSentences = None,
     tokenizer: Tokenizer = None,
     batch_size: BatchSize = 128,
     *,
@@ -64,10 +67,13 @@ def similar_cli(
     """
     from ..search import nearest
 
+    mode = text_mode(sentences)
     check_text(corpus)
     elmo = execution.load(model, tokenizer)
     lines = lines_shown(corpus, shows_bar(no_progress, quiet))
-    matches = nearest(elmo, lines, query, k, layer, same_word=same_word, batch_size=batch_size)
+    matches = nearest(
+        elmo, lines, query, k, layer, same_word=same_word, batch_size=batch_size, mode=mode
+    )
     if as_json:
         print(json.dumps([_as_dict(i, m) for i, m in enumerate(matches, 1)], ensure_ascii=False))
     elif matches:

@@ -7,7 +7,7 @@ import typer
 
 from ..errors import ConfigError, quoted
 from .options import Device, Force, Quiet, Resume, Settings, apply_file
-from .report import reported, say
+from .report import Progress, reported, say
 
 if TYPE_CHECKING:
     from ..tasks.config import TaskConfig
@@ -103,6 +103,7 @@ def train_cli(
         summary = train_task(
             task, train, dev, model, output, resolved, seeds=seeds, static=static, resume=resume,
             force=force, device=device, on_row=None if quiet else _say_row,
+            on_stage=Progress(quiet),
         )  # fmt: skip
     except KeyboardInterrupt as e:
         if not holds_run(output):

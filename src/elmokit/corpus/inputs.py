@@ -8,9 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO
-
-from tqdm.auto import tqdm
+from typing import IO, Protocol
 
 from ..errors import FileError, FormatError, InputError
 from ..files.read import not_utf8, read_blocks
@@ -29,6 +27,13 @@ class Source:
     name: str
     is_named: bool
     """Whether the user named this very file, rather than a folder with it."""
+
+
+class ByteBar(Protocol):
+    """Is told of the bytes that have been read."""
+
+    def update(self, number: int) -> object:
+        """So many more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ def spooled(files: Sequence[Source], folder: Path, prefix: str) -> list[Source]:
     return regular
 
 
-def scan(files: Sequence[Source], bar: "tqdm[None]") -> Scan:
+def scan(files: Sequence[Source], bar: "ByteBar") -> Scan:
     """Read everything once, and fail at the first byte that is not text."""
     sha, num_bytes = hashlib.sha256(), 0
     sample, filled, empty = list[str](), list[Path](), list[str]()

@@ -2,10 +2,12 @@
 
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from numbers import Real
 from pathlib import Path
+from typing import TypeAlias
 
 from tqdm.auto import tqdm
 
@@ -32,6 +34,8 @@ MIN_TOKENS, FEW_TOKENS = 20, 10_000
 
 MAX_WEIGHT = 100
 
+OnStage: TypeAlias = Callable[[str, int, int | None], None]
+
 
 def prepare(
     inputs: Sequence[str | Path],
@@ -43,6 +47,7 @@ def prepare(
     workers: int | None = None,
     force: bool = False,
     show_progress_bar: bool = False,
+    on_stage: OnStage | None = None,
 ) -> Report:
     """Write a corpus that `Corpus.open` opens; returns what there is to know about it.
 
@@ -60,6 +65,8 @@ def prepare(
         workers: Processes; None for one per core.
         force: Replace a corpus that is at `output`.
         show_progress_bar: Show one on standard error.
+        on_stage: Gets the name of what is done, the bytes of text that are done, and the number of
+            all where it is known.
     """
     config = config or PrepareConfig()
     output = output_path(output)
@@ -75,12 +82,14 @@ def prepare(
         raise ConfigError("standard input (-) can be read only once")
     with open_work(output) as work:
         check_output(output, force)  # again: an earlier run may have left the old corpus aside
-        with _bar("checking", None, show_progress_bar) as bar:
+        with _bar("checking the text", None, show_progress_bar, on_stage) as bar:
             train = _check_all(inputs, train_files, work, "train", config, bar)
             held = _check_all(valid, valid_files, work, "valid", config, bar)
-        blocks = _read_all(work, config, train, held, workers, show_progress_bar)
+        blocks = _read_all(work, config, train, held, workers, show_progress_bar, on_stage)
         of_inputs = blocks[: len(train)]
         of_valid = [path for paths in blocks[len(train) :] for path in paths]
+        if on_stage is not None:
+            on_stage("counting words, writing the corpus", 0, None)
         totals = count(of_inputs, weights, of_valid, config.valid_fraction, config.clean)
         _check_size(totals, work, names[: sum(map(len, train_files))])
         return _write(work, config, train, weights, totals)
@@ -130,7 +139,7 @@ def check_weights(weights: Sequence[float] | None, inputs: Sequence[str | Path])
 
 def _check_all(
     paths: Sequence[str | Path], files: Sequence[Sequence[Source]], work: Work, part: str,
-    config: PrepareConfig, bar: "tqdm[None]",
+    config: PrepareConfig, bar: "_Bar",
 ) -> list[Text]:  # fmt: skip
     """Read all text once, and choose for each input how its sentences are found."""
     texts = []
@@ -145,7 +154,7 @@ def _check_all(
 
 def _read_all(
     work: Work, config: PrepareConfig, train: Sequence[Text], valid: Sequence[Text],
-    workers: int | None, show: bool,
+    workers: int | None, show: bool, on_stage: OnStage | None,
 ) -> list[list[Path]]:  # fmt: skip
     """The files of the blocks of each text, after those that are missing were made."""
     texts = (*train, *valid)
@@ -163,7 +172,7 @@ def _read_all(
     )  # fmt: skip
     blocks: list[list[Path]] = [[] for _ in texts]
 
-    def missing(bar: "tqdm[None]") -> Iterator[tuple[bytes, Reading, Path]]:
+    def missing(bar: "_Bar") -> Iterator[tuple[bytes, Reading, Path]]:
         numbers = {"train": itertools.count(), "valid": itertools.count()}
         for i, (text, reading) in enumerate(zip(texts, readings, strict=True)):
             part = "train" if i < len(train) else "valid"
@@ -178,7 +187,7 @@ def _read_all(
 
     num_bytes = sum(text.scan.num_bytes for text in texts)
     num_workers = min(workers or default_workers(), max(1, num_bytes // BLOCK_BYTES))
-    with _bar("reading", num_bytes, show) as bar:
+    with _bar("reading the text", num_bytes, show, on_stage) as bar:
         for size in process_all(missing(bar), num_workers):
             bar.update(size)
     return blocks
@@ -232,5 +241,26 @@ def _write(
     return report
 
 
-def _bar(what: str, total: int | None, show: bool) -> "tqdm[None]":
-    return tqdm(desc=what, total=total, unit="B", unit_scale=True, disable=not show, leave=False)
+@contextmanager
+def _bar(what: str, total: int | None, show: bool, on_stage: OnStage | None) -> Iterator["_Bar"]:
+    with tqdm(
+        desc=what, total=total, unit="B", unit_scale=True, disable=not show, leave=False
+    ) as bar:
+        yield _Bar(bar, what, total, on_stage)
+
+
+class _Bar:
+    """Counts bytes on a bar, which may be hidden, and for a caller who wants to know."""
+
+    def __init__(
+        self, bar: "tqdm[None]", what: str, total: int | None, on_stage: OnStage | None
+    ) -> None:
+        self.bar, self.what, self.total, self.on_stage = bar, what, total, on_stage
+        self.done = 0
+        self.update(0)
+
+    def update(self, number: int) -> None:
+        self.done += number
+        self.bar.update(number)
+        if self.on_stage is not None:
+            self.on_stage(self.what, self.done, self.total)

@@ -8,7 +8,7 @@ layer, the residual included: what the softmax reads is what `layers="top"` give
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, tee
+from itertools import compress, islice, tee
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,8 @@ class SentenceScore:
         backward: log p of its n words and of its begin, each given what is after it.
         num_tokens: Words that each direction predicts: n + 1.
         num_unknown: Words that were predicted as `<UNK>`, for want of a softmax row.
+        num_characters: Characters of the n words, and a separator for each.
+        num_unknown_bytes: UTF-8 bytes of those words, and one for the end of each.
         forward_tokens: The terms of `forward`, of w1 … wn and the end.
         backward_tokens: The terms of `backward`, of the begin and w1 … wn.
     """
@@ -42,6 +44,8 @@ class SentenceScore:
     backward: float
     num_tokens: int
     num_unknown: int
+    num_characters: int
+    num_unknown_bytes: int
     forward_tokens: LogProbabilities = field(compare=False)
     backward_tokens: LogProbabilities = field(compare=False)
 
@@ -54,8 +58,30 @@ class SentenceScore:
         )
 
 
+class BitsPerCharacter(NamedTuple):
+    """How many bits a character of a text costs, words outside the vocabulary spelled out.
+
+    A word costs -log2 of its probability. One outside the vocabulary costs -log2 p(`<UNK>`) and
+    its spelling: 8 bits for each of its UTF-8 bytes, and 8 for its end. The sum, which includes
+    the sentence boundaries, is divided by the characters of all words and a separator for each. So
+    a small vocabulary gains nothing, and models compare that split a text into the same tokens.
+
+    Attributes:
+        forward: Of the forward LM.
+        backward: Of the backward LM.
+        mean: The mean of the two.
+    """
+
+    forward: float
+    backward: float
+    mean: float
+
+
 class Perplexity(NamedTuple):
     """exp of the mean negative log-likelihood of a word.
+
+    It compares only between models with the same vocabulary; `bits_per_character` also compares
+    between vocabularies.
 
     Attributes:
         forward: Of the forward LM.
@@ -63,6 +89,7 @@ class Perplexity(NamedTuple):
         mean: exp of the mean of both directions' means, the figure that bilm-tf reports.
         num_tokens: Words that each direction has predicted.
         num_unknown: How many of them were predicted as `<UNK>`.
+        bits_per_character: Of both directions, and their mean; NaN for a text without words.
     """
 
     forward: float
@@ -70,6 +97,7 @@ class Perplexity(NamedTuple):
     mean: float
     num_tokens: int
     num_unknown: int
+    bits_per_character: BitsPerCharacter
 
     def __repr__(self) -> str:
         return (
@@ -87,6 +115,8 @@ class Tally:
     backward: float = 0.0
     num_tokens: int = 0
     num_unknown: int = 0
+    num_characters: int = 0
+    num_unknown_bytes: int = 0
 
     def add(self, more: "SentenceScore | Tally") -> None:
         """Count a sentence, or another part of the text."""
@@ -94,6 +124,8 @@ class Tally:
         self.backward += more.backward
         self.num_tokens += more.num_tokens
         self.num_unknown += more.num_unknown
+        self.num_characters += more.num_characters
+        self.num_unknown_bytes += more.num_unknown_bytes
 
     def perplexity(self) -> Perplexity:
         """The perplexity of a text of at least one token."""
@@ -104,7 +136,18 @@ class Tally:
             _exp(-(forward + backward) / 2),
             self.num_tokens,
             self.num_unknown,
+            self._bits_per_character(),
         )
+
+    def _bits_per_character(self) -> BitsPerCharacter:
+        if not self.num_characters:
+            return BitsPerCharacter(math.nan, math.nan, math.nan)
+        spelling = 8 * self.num_unknown_bytes
+        forward, backward = (
+            (spelling - log_p / math.log(2)) / self.num_characters
+            for log_p in (self.forward, self.backward)
+        )
+        return BitsPerCharacter(forward, backward, (forward + backward) / 2)
 
 
 class Likelihood:
@@ -141,10 +184,13 @@ class Likelihood:
                 float(back.sum()),
                 len(ahead),
                 int(is_unknown.sum()),
+                num_characters(words),
+                num_spelled_bytes(words, is_unknown[1:-1]),
                 ahead,
                 back,
             )
-            for ahead, back, is_unknown in zip(
+            for words, ahead, back, is_unknown in zip(
+                sentences,
                 np.split(forward, splits),
                 np.split(backward, splits),
                 np.split(unknown, ends[:-1]),
@@ -158,7 +204,8 @@ class Likelihood:
 
         The text goes one step at a time through `num_lanes` lanes, whose LSTM states start from
         zero and then go on from sentence to sentence; the incomplete tail is dropped. `max_tokens`
-        run together, which changes nothing but time and memory.
+        run together, which changes nothing but time and memory. The tails of the two directions
+        differ by a few words; what is counted of words is counted in the backward one.
         """
         begin, end = self.embedder.indexer.bos, self.embedder.indexer.eos
         ahead, back = tee(np.array([begin, *s, end], dtype=object) for s in sentences)
@@ -209,9 +256,18 @@ class Likelihood:
             request = Request(self.top, (direction,), with_state=True, boundaries=True)
             vectors, state = self.embedder.engine.run(x, inputs, lengths, request, state)
             sums.append(self._log_p(vectors[0], np.arange(len(inputs)), rows[targets]).sum())
-        num_unknown = int((rows[targets] == self.vocab.id(UNK)).sum())
+        is_unknown = rows[targets] == self.vocab.id(UNK)
+        read = [distinct[i] for i in targets]
+        boundaries = self._boundaries
         assert state is not None
-        return Tally(float(sums[0]), float(sums[1]), len(targets), num_unknown), state
+        return Tally(
+            float(sums[0]),
+            float(sums[1]),
+            len(targets),
+            int(is_unknown.sum()),
+            num_characters([word for word in read if word not in boundaries]),
+            num_spelled_bytes(read, is_unknown),
+        ), state
 
     def _rows(self, words: Sequence[str]) -> NDArray[np.int64]:
         """The softmax rows of words; the boundaries of the model may have names of their own."""
@@ -227,6 +283,17 @@ class Likelihood:
         words = torch.from_numpy(targets).to(vectors.device)
         log_p: LogProbabilities = self.softmax.log_likelihood(h, words).cpu().double().numpy()
         return log_p
+
+
+def num_characters(words: Iterable[str]) -> int:
+    """Characters of words, and a separator for each."""
+    return sum(len(word) + 1 for word in words)
+
+
+def num_spelled_bytes(words: Iterable[str], is_unknown: Iterable[bool]) -> int:
+    """UTF-8 bytes of the words that are unknown, and one for the end of each."""
+    chosen = compress(words, is_unknown)
+    return sum(len(word.encode("utf-8", "surrogatepass")) + 1 for word in chosen)
 
 
 def _exp(x: float) -> float:

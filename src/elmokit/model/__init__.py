@@ -4,6 +4,7 @@
 predictions to `language_model.py`.
 """
 
+from ..engine.likelihood import BitsPerCharacter as BitsPerCharacter
 from ..engine.likelihood import Perplexity as Perplexity
 from ..engine.likelihood import SentenceScore as SentenceScore
 from .common_directions import CommonDirections as CommonDirections

@@ -4,6 +4,7 @@ import logging
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
@@ -39,6 +40,7 @@ from ..layers import (
     Layers,
     Pooling,
     halves,
+    joined,
     layer_weights,
     normalise,
     poolers,
@@ -47,7 +49,7 @@ from ..nn import BiLm, BiLmOutput, BiLmState, ScalarMix, Softmax
 from ..text.batch import batches
 from ..text.ids import TokenIndexer, Vocab
 from ..text.reader import Reader, TextOrTokens, as_sentences, check_iterable, check_sentence
-from ..text.sentences import WARM_UP_SENTENCES
+from ..text.sentences import WARM_UP_SENTENCES, FoundMode, TextMode, with_text_mode
 from ..text.tokenize import FunctionTokenizer, Token, TokenizerFunction, words
 from .common_directions import CommonDirections
 from .execution import (
@@ -58,6 +60,7 @@ from .execution import (
     Execution,
     check_batch_size,
     find_dtype,
+    num_words,
     windows,
 )
 from .language_model import LanguageModel, Substitutes
@@ -387,6 +390,7 @@ class Elmo(nn.Module):
         *,
         layers: Layers = "average",
         direction: Direction = "both",
+        sentences: TextMode | None = None,
         batch_size: int = 128,
         show_progress_bar: bool | None = None,
     ) -> Vectors: ...
@@ -398,6 +402,7 @@ class Elmo(nn.Module):
         *,
         layers: Layers = "average",
         direction: Direction = "both",
+        sentences: TextMode | None = None,
         batch_size: int = 128,
         show_progress_bar: bool | None = None,
     ) -> list[Vectors]: ...
@@ -408,6 +413,7 @@ class Elmo(nn.Module):
         *,
         layers: Layers = "average",
         direction: Direction = "both",
+        sentences: TextMode | None = None,
         batch_size: int = 128,
         show_progress_bar: bool | None = None,
     ) -> Vectors | list[Vectors]:
@@ -421,21 +427,35 @@ class Elmo(nn.Module):
             layers: `average`, `top`, `all`, a number (0 is the context-free token, -1 the last
                 layer), `mix` for the learned weights of the mix `default`, or `mix:NAME`.
             direction: `forward` or `backward` for that half of each vector only.
+            sentences: `lines` reads each text as one sentence. `split` reads each of its sentences
+                on its own, and the array has the tokens of all of them in order; lists of tokens
+                stay one sentence. `auto` looks at the texts to choose. None is `lines`, with a
+                warning at the first text that looks like several sentences.
             batch_size: Sentences that run together, at most.
             show_progress_bar: None shows one if the log level is INFO or lower.
         """
-        sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
-        vectors = self._embed(sentences, layers, direction, batch_size, show_progress_bar)
+        read = list(self._read(as_sentences(inputs), sentences))
+        vectors = self._embed_read(read, layers, direction, batch_size, show_progress_bar)
         return vectors[0] if isinstance(inputs, str) else vectors
 
     @overload
     def annotate(  # type: ignore[overload-overlap]
-        self, inputs: str, *, layers: Layers = "average", batch_size: int = 128
+        self,
+        inputs: str,
+        *,
+        layers: Layers = "average",
+        sentences: TextMode | None = None,
+        batch_size: int = 128,
     ) -> Sentence: ...
 
     @overload
     def annotate(
-        self, inputs: Iterable[TextOrTokens], *, layers: Layers = "average", batch_size: int = 128
+        self,
+        inputs: Iterable[TextOrTokens],
+        *,
+        layers: Layers = "average",
+        sentences: TextMode | None = None,
+        batch_size: int = 128,
     ) -> list[Sentence]: ...
 
     def annotate(
@@ -443,6 +463,7 @@ class Elmo(nn.Module):
         inputs: TextOrTokens | Iterable[TextOrTokens],
         *,
         layers: Layers = "average",
+        sentences: TextMode | None = None,
         batch_size: int = 128,
     ) -> Sentence | list[Sentence]:
         """Tokens, their offsets in the text and their vectors together, one `Sentence` per text.
@@ -455,25 +476,32 @@ class Elmo(nn.Module):
         Args:
             inputs: A text (the result is then its `Sentence` alone), texts, or lists of tokens.
             layers: As in `embed`.
+            sentences: As in `embed`.
             batch_size: Sentences that run together, at most.
         """
-        given = as_sentences(inputs)
-        spans = [self.reader.spans(item) if isinstance(item, str) else None for item in given]
-        tokens = [
-            self.reader.tokens(item) if span is None else [token.text for token in span]
-            for item, span in zip(given, spans, strict=True)
+        items, mode = self._with_mode(as_sentences(inputs), sentences)
+        given = list(items)
+        spans = [
+            self.reader.spans_of_sentences(item, mode) if isinstance(item, str) else None
+            for item in given
         ]
-        vectors = self._embed(tokens, layers, "both", batch_size, show_bar=False)
-        sentences = [
+        read = [
+            [self.reader.tokens(item)]
+            if found is None
+            else [[token.text for token in sentence] for sentence in found]
+            for item, found in zip(given, spans, strict=True)
+        ]
+        vectors = self._embed_read(read, layers, "both", batch_size, show_bar=False)
+        annotated = [
             Sentence(
                 item if isinstance(item, str) else None,
-                tuple(words),
-                None if span is None else tuple((token.start, token.end) for token in span),
+                tuple(chain.from_iterable(words)),
+                None if found is None else tuple((t.start, t.end) for part in found for t in part),
                 rows,
             )
-            for item, span, words, rows in zip(given, spans, tokens, vectors, strict=True)
+            for item, found, words, rows in zip(given, spans, read, vectors, strict=True)
         ]
-        return sentences[0] if isinstance(inputs, str) else sentences
+        return annotated[0] if isinstance(inputs, str) else annotated
 
     def embed_stream(
         self,
@@ -481,19 +509,21 @@ class Elmo(nn.Module):
         *,
         layers: Layers = "average",
         direction: Direction = "both",
+        sentences: TextMode | None = None,
         batch_size: int = 64,
     ) -> Iterator[Vectors]:
         """The arrays of `embed`, one after the other, for inputs of any number.
 
-        Some sentences are read ahead. With carried state, each `batch_size` sentences are a call.
+        Some sentences are read ahead; `sentences="auto"` looks at up to 10,000 texts first. With
+        carried state, each `batch_size` sentences are a call.
         """
         if isinstance(inputs, str):
             raise InputError("embed_stream reads many sentences; for one text use embed(text)")
         items = enumerate(check_iterable(inputs))
-        sentences = (self.reader.tokens(check_sentence(item, i)) for i, item in items)
+        read = self._read((check_sentence(item, i) for i, item in items), sentences)
         carries = self.config.state == "carry"
-        for window in windows(sentences, len, carries=carries, batch_size=batch_size):
-            yield from self._embed(window, layers, direction, batch_size, show_bar=False)
+        for window in windows(read, num_words, carries=carries, batch_size=batch_size):
+            yield from self._embed_read(window, layers, direction, batch_size, show_bar=False)
 
     def encode(
         self,
@@ -504,6 +534,7 @@ class Elmo(nn.Module):
         remove: CommonDirections | int | None = None,
         normalize_embeddings: bool = False,
         empty: Empty = "raise",
+        sentences: TextMode | None = None,
         batch_size: int = 128,
         show_progress_bar: bool | None = None,
     ) -> Vectors:
@@ -520,6 +551,8 @@ class Elmo(nn.Module):
             normalize_embeddings: Scale each vector to length one.
             empty: What a sentence without tokens is: an error (`raise`), a row of zeros (`zero`),
                 or a row of NaN (`nan`).
+            sentences: As in `embed`; a text that is split has one vector, pooled over all its
+                tokens.
             batch_size: Sentences that run together, at most.
             show_progress_bar: None shows one if the log level is INFO or lower.
         """
@@ -527,13 +560,13 @@ class Elmo(nn.Module):
         one_of("empty", empty, EMPTY)
         if layers == "all":
             raise ConfigError("layers='all': a sentence has one vector; choose one layer or a mix")
-        sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
-        for i, sentence in enumerate(sentences):
-            if not sentence and empty == "raise":
+        read = list(self._read(as_sentences(inputs), sentences))
+        for i, text in enumerate(read):
+            if not any(text) and empty == "raise":
                 raise InputError(
                     f"sentence {i} is empty: nothing to pool; empty='zero' or 'nan' gives it a row"
                 )
-        vectors = self._embed(sentences, layers, "both", batch_size, show_progress_bar)
+        vectors = self._embed_read(read, layers, "both", batch_size, show_progress_bar)
         fill = np.nan if empty == "nan" else 0
         result = np.full((len(vectors), self.dim * len(pools)), fill, np.float32)
         for row, array in zip(result, vectors, strict=True):
@@ -565,7 +598,9 @@ class Elmo(nn.Module):
     def token_vectors(self, words: Iterable[str]) -> Vectors:
         """x_k of each word without any context, (n, D / 2), to be used like GloVe.
 
-        Layer 0 of a token is this vector twice, [x_k; x_k].
+        A word has the same vector in every sentence: the character CNN reads its letters alone,
+        before any LSTM. For vectors that depend on the sentence use `embed`, whose layer 0 is this
+        vector twice, [x_k; x_k].
         """
         if isinstance(words, str):
             raise InputError(f"token_vectors({words!r:.40}): expected a list of words")
@@ -599,16 +634,24 @@ class Elmo(nn.Module):
 
     @overload
     def score(  # type: ignore[overload-overlap]
-        self, inputs: str, *, batch_size: int = 128
+        self, inputs: str, *, sentences: TextMode | None = None, batch_size: int = 128
     ) -> SentenceScore: ...
 
     @overload
     def score(
-        self, inputs: Iterable[TextOrTokens], *, batch_size: int = 128
+        self,
+        inputs: Iterable[TextOrTokens],
+        *,
+        sentences: TextMode | None = None,
+        batch_size: int = 128,
     ) -> list[SentenceScore]: ...
 
     def score(
-        self, inputs: TextOrTokens | Iterable[TextOrTokens], *, batch_size: int = 128
+        self,
+        inputs: TextOrTokens | Iterable[TextOrTokens],
+        *,
+        sentences: TextMode | None = None,
+        batch_size: int = 128,
     ) -> SentenceScore | list[SentenceScore]:
         """How likely each sentence is, as sums of natural log probabilities.
 
@@ -619,25 +662,39 @@ class Elmo(nn.Module):
 
         Args:
             inputs: A text (the result is then its score alone), texts, or lists of tokens.
+            sentences: As in `embed`; the score of a text that is split is the sum of its
+                sentences' scores.
             batch_size: Sentences that run together, at most.
         """
-        sentences = [self.reader.tokens(s) for s in as_sentences(inputs)]
-        scores = LanguageModel(self).scores(sentences, batch_size)
+        read = list(self._read(as_sentences(inputs), sentences))
+        scores = LanguageModel(self).scores(read, batch_size)
         return scores[0] if isinstance(inputs, str) else scores
 
     def score_stream(
-        self, inputs: Iterable[TextOrTokens], *, batch_size: int = 128
+        self,
+        inputs: Iterable[TextOrTokens],
+        *,
+        sentences: TextMode | None = None,
+        batch_size: int = 128,
     ) -> Iterator[SentenceScore]:
         """The scores of `score`, one after the other, for inputs of any number.
 
         Some sentences are read ahead. With carried state, each `batch_size` sentences are a call.
         """
-        yield from LanguageModel(self).score_stream(inputs, batch_size)
+        yield from LanguageModel(self).score_stream(inputs, sentences, batch_size)
 
     def perplexity(
-        self, inputs: Iterable[TextOrTokens], *, streams: int | None = None, batch_size: int = 128
+        self,
+        inputs: Iterable[TextOrTokens],
+        *,
+        streams: int | None = None,
+        sentences: TextMode | None = None,
+        batch_size: int = 128,
     ) -> Perplexity:
         """The perplexity of a text, forward, backward and their mean; it may be of any length.
+
+        It also has the bits per character, which compare between vocabularies as well. A warning
+        says when more than 20 % of the words are outside the vocabulary.
 
         Args:
             inputs: Texts, or lists of tokens.
@@ -645,9 +702,10 @@ class Elmo(nn.Module):
                 bilm-tf's trainer does: so many lanes side by side, each taking the next sentence
                 when it has ended one, with states that are zero at first and then carried from
                 sentence to sentence; the tail that does not fill all lanes is left out.
+            sentences: As in `embed`.
             batch_size: Sentences that run together, at most, without `streams`.
         """
-        return LanguageModel(self).perplexity(inputs, streams, batch_size)
+        return LanguageModel(self).perplexity(inputs, streams, sentences, batch_size)
 
     def substitutes(
         self, text: TextOrTokens, k: int = 10, *, index: int | None = None
@@ -742,6 +800,38 @@ class Elmo(nn.Module):
                 raise InputError("warm_up: expected at least one sentence")
             means = [torch.stack(parts).mean(dim=0) for parts in zip(*ends, strict=True)]
         self.warm_h, self.warm_c = (mean.clone() for mean in means)
+
+    def _with_mode(
+        self, texts: Iterable[TextOrTokens], sentences: TextMode | None
+    ) -> tuple[Iterator[TextOrTokens], FoundMode | None]:
+        """The texts, and how their sentences are found."""
+        found, mode = with_text_mode(texts, sentences)
+        if mode == "split" and self.config.state == "carry":
+            raise ConfigError(
+                "sentences='split': state='carry' continues each text where the one before it "
+                "stopped, so a text cannot be several sentences; use state='zero' or 'lines'"
+            )
+        return found, mode
+
+    def _read(
+        self, texts: Iterable[TextOrTokens], sentences: TextMode | None
+    ) -> Iterator[list[list[str]]]:
+        """The tokens of each sentence of each text."""
+        found, mode = self._with_mode(texts, sentences)
+        return (self.reader.sentences(text, mode) for text in found)
+
+    def _embed_read(
+        self,
+        read: Sequence[Sequence[Sequence[str]]],
+        layers: Layers,
+        direction: Direction,
+        batch_size: int,
+        show_bar: bool | None,
+    ) -> list[Vectors]:
+        """The vectors of each text, from those of its sentences."""
+        flat = list(chain.from_iterable(read))
+        vectors = self._embed(flat, layers, direction, batch_size, show_bar)
+        return list(joined(vectors, map(len, read)))
 
     def _embed(
         self,

@@ -1,7 +1,7 @@
 """Where a model computes, in which type, and how much at once."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -137,6 +137,11 @@ def windows(
         return grouped(items, size, max_items=batch_size, max_size=inf)
     max_items = min(WINDOW_BATCHES * batch_size, WINDOW_SENTENCES)
     return grouped(items, size, max_items=max_items, max_size=WINDOW_TOKENS)
+
+
+def num_words(sentences: Sequence[Sequence[str]]) -> int:
+    """Tokens of a text, in all its sentences."""
+    return sum(map(len, sentences))
 
 
 def check_batch_size(batch_size: int) -> None:

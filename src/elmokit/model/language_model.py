@@ -1,8 +1,10 @@
 """An `Elmo` as the language model that it was trained as: scores, perplexity, substitutes."""
 
+import logging
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -13,10 +15,16 @@ from ..errors import ConfigError, InputError, quoted
 from ..text.batch import batches
 from ..text.ids import BOS, EOS, UNK
 from ..text.reader import TextOrTokens, check_iterable, check_sentence, parse_marked
-from .execution import MAX_BATCH_TOKENS, check_batch_size, windows
+from ..text.sentences import TextMode
+from .execution import MAX_BATCH_TOKENS, check_batch_size, num_words, windows
 
 if TYPE_CHECKING:
     from .elmo import Elmo
+
+log = logging.getLogger(__name__)
+
+MANY_UNKNOWN = 0.2
+"""Share of unknown words above which a perplexity misleads."""
 
 
 _SHOWN = 5
@@ -68,8 +76,12 @@ class LanguageModel:
         self.elmo, self.reader = elmo, elmo.reader
         self.likelihood = _likelihood(elmo)
 
-    def scores(self, sentences: list[list[str]], batch_size: int) -> list[SentenceScore]:
-        """The scores of tokenised sentences, in their order."""
+    def scores(self, read: Sequence[Sequence[list[str]]], batch_size: int) -> list[SentenceScore]:
+        """The score of each text, the sum of those of its tokenised sentences."""
+        scores = iter(self._scores(list(chain.from_iterable(read)), batch_size))
+        return [_sum(list(islice(scores, len(text)))) for text in read]
+
+    def _scores(self, sentences: list[list[str]], batch_size: int) -> list[SentenceScore]:
         check_batch_size(batch_size)
         states = self.elmo._states()
         found: dict[int, SentenceScore] = {}
@@ -85,35 +97,48 @@ class LanguageModel:
         return [found[i] for i in range(len(sentences))]
 
     def score_stream(
-        self, inputs: Iterable[TextOrTokens], batch_size: int
+        self, inputs: Iterable[TextOrTokens], sentences: TextMode | None, batch_size: int
     ) -> Iterator[SentenceScore]:
         """The scores of inputs of any number, one after the other."""
         carries = self.elmo.config.state == "carry"
-        sentences = self._sentences(inputs)
-        for window in windows(sentences, len, carries=carries, batch_size=batch_size):
+        read = self._read(inputs, sentences)
+        for window in windows(read, num_words, carries=carries, batch_size=batch_size):
             yield from self.scores(window, batch_size)
 
     def perplexity(
-        self, inputs: Iterable[TextOrTokens], streams: int | None, batch_size: int
+        self,
+        inputs: Iterable[TextOrTokens],
+        streams: int | None,
+        sentences: TextMode | None,
+        batch_size: int,
     ) -> Perplexity:
         """The perplexity of a text, sentence by sentence or in streams."""
-        if streams is None:
-            tally = Tally()
-            for score in self.score_stream(inputs, batch_size):
+        tally = Tally()
+        if streams is not None:
+            tally = self.in_streams(inputs, streams, sentences)
+        else:
+            for score in self.score_stream(inputs, sentences, batch_size):
                 tally.add(score)
             if not tally.num_tokens:
                 raise InputError("perplexity: there is no sentence to score")
-            return tally.perplexity()
+        warn_of_unknown_words(tally)
+        return tally.perplexity()
+
+    def in_streams(
+        self, inputs: Iterable[TextOrTokens], streams: int, sentences: TextMode | None = None
+    ) -> Tally:
+        """The sums over a text that is read as bilm-tf's trainer reads it."""
         streams = _as_integer("streams", streams)
         if streams < 1:
             raise ConfigError(f"streams={streams}: expected 1 or more")
         with torch.inference_mode():
-            tally = self.likelihood.streams(self._sentences(inputs), streams, MAX_BATCH_TOKENS)
+            read = chain.from_iterable(self._read(inputs, sentences))
+            tally = self.likelihood.streams(read, streams, MAX_BATCH_TOKENS)
         if not tally.num_tokens:
             raise InputError(
                 f"streams={streams}: the text has fewer sentences than that; use fewer streams"
             )
-        return tally.perplexity()
+        return tally
 
     def substitutes(self, text: TextOrTokens, k: int, index: int | None) -> Substitutes:
         """The words that fit best at the position of one word of a sentence."""
@@ -145,12 +170,14 @@ class LanguageModel:
             substitute(int(found[0])) if len(found) else None,
         )
 
-    def _sentences(self, inputs: Iterable[TextOrTokens]) -> Iterator[list[str]]:
-        """The tokens of each sentence, as they come."""
+    def _read(
+        self, inputs: Iterable[TextOrTokens], sentences: TextMode | None
+    ) -> Iterator[list[list[str]]]:
+        """The tokens of each sentence of each text, as they come."""
         if isinstance(inputs, str):
             raise InputError("expected many sentences; wrap a single text as [text]")
         items = enumerate(check_iterable(inputs))
-        return (self.reader.tokens(check_sentence(item, i)) for i, item in items)
+        return self.elmo._read((check_sentence(item, i) for i, item in items), sentences)
 
     def _locate(self, text: TextOrTokens, index: int | None) -> tuple[list[str], int]:
         """The tokens of a sentence and the position of the hidden one."""
@@ -164,6 +191,34 @@ class LanguageModel:
                 f"index={quoted(index)}: the sentence has the tokens 0..{len(tokens) - 1}"
             )
         return tokens, index
+
+
+def warn_of_unknown_words(tally: Tally, where: str = "the text") -> None:
+    """Say when so many words are unknown that a perplexity means little."""
+    if tally.num_unknown > MANY_UNKNOWN * tally.num_tokens:
+        log.warning(
+            "%s: %.0f%% of the tokens are outside the model's vocabulary and count as <UNK>, "
+            "which is easy to predict: the perplexity is too low to mean much; use a model of "
+            "this language and tokenizer, and compare by bits per character",
+            where,
+            100 * tally.num_unknown / tally.num_tokens,
+        )
+
+
+def _sum(scores: Sequence[SentenceScore]) -> SentenceScore:
+    """The score of sentences together."""
+    if len(scores) == 1:
+        return scores[0]
+    return SentenceScore(
+        sum(score.forward for score in scores),
+        sum(score.backward for score in scores),
+        sum(score.num_tokens for score in scores),
+        sum(score.num_unknown for score in scores),
+        sum(score.num_characters for score in scores),
+        sum(score.num_unknown_bytes for score in scores),
+        np.concatenate([score.forward_tokens for score in scores]),
+        np.concatenate([score.backward_tokens for score in scores]),
+    )
 
 
 def _likelihood(elmo: "Elmo") -> Likelihood:

@@ -27,6 +27,7 @@ class RunLog:
     def __init__(self, folder: Path, step: int, tensorboard: bool = False) -> None:
         self.path = folder / "log.jsonl"
         kept = [row for row in read_log(self.path) if row["step"] <= step]
+        self.has_start = any(row["step"] == 0 for row in kept)
         with whole_file(self.path) as temporary:
             lines = (json.dumps(row) + "\n" for row in kept)
             temporary.write_text("".join(lines), encoding="utf-8")
@@ -140,7 +141,9 @@ def run_status(folder: Path) -> dict[str, Any]:
     record = read_run(folder)
     rows = read_log(folder / "log.jsonl")
     tested = [row for row in rows if "valid_mean" in row]
-    best = min(tested, key=lambda row: float(row["valid_mean"]), default=None)
+    start = next((_held_out(row) for row in tested if row["step"] == 0), None)
+    trained = [row for row in tested if row["step"] > 0]  # what the run has exported
+    best = min(trained, key=lambda row: float(row["valid_mean"]), default=None)
     last = rows[-1] if rows else {}
     return {
         "corpus": record["corpus"],
@@ -157,12 +160,17 @@ def run_status(folder: Path) -> dict[str, Any]:
         "is_sampled": record["config"]["softmax"]["loss"] == "sampled",
         "vectors": record["vectors"],
         **_checkpoint(folder / "checkpoints"),
-        "best": best
-        and {
-            name.removeprefix("valid_"): value
-            for name, value in best.items()
-            if name == "step" or name.startswith("valid_")
-        },
+        "start": start,
+        "best": best and _held_out(best),
+    }
+
+
+def _held_out(row: dict[str, Any]) -> dict[str, Any]:
+    """The step of a logged evaluation and its perplexities."""
+    return {
+        name.removeprefix("valid_"): value
+        for name, value in row.items()
+        if name == "step" or name.startswith("valid_")
     }
 
 

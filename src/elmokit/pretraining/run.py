@@ -10,6 +10,7 @@ RUN/
 """
 
 import logging
+import math
 import os
 import time
 from collections.abc import Callable
@@ -99,8 +100,8 @@ def pretrain(
         device: Any torch device; by default a GPU if there is one.
         tensorboard: Write events for TensorBoard, too.
         on_row: Gets every logged step.
-        on_stage: Gets the name of what is done before or after the steps, and the fraction of it
-            that is done.
+        on_stage: Gets the name of what is done, until the first step is logged and after the last
+            one, and the fraction of it that is done.
     """
     if tensorboard:
         board_writer()  # before anything is replaced or written
@@ -121,6 +122,7 @@ def pretrain(
         world.wait()
         run = _Run(folder, opened, config, source, force, world, on_row, on_stage, signals)
         run.start(stack, None if vectors is None else os.fspath(vectors), tensorboard)
+        run.announce()
         with signals.deferred():
             run.loop.run(run.after_step)
         run.finish()
@@ -144,6 +146,7 @@ class _Run:
     ) -> None:
         self.folder, self.corpus, self.world, self.signals = folder, corpus, world, signals
         self.on_row, self.on_stage, self.force = on_row, on_stage, force
+        self._has_logged = False
         self.checkpoints = folder / "checkpoints"
         self.before = read_run(folder) if is_run(folder) and not force else None
         if self.before is not None and source not in (None, self.before["source"]):
@@ -210,6 +213,20 @@ class _Run:
             self.log = RunLog(self.folder, self.loop.progress.step, tensorboard)
             stack.callback(self.log.close)
             self._last = (self.loop.progress.tokens, self.loop.step_seconds)
+            if self.record["source"] is not None and state is None and not self.log.has_start:
+                self._evaluate_start()
+
+    def _evaluate_start(self) -> None:
+        """Log what the other model knows of this text, so that one sees what training changes.
+
+        Its words are the corpus's by now; those that it did not know have rows of random weights.
+        """
+        on_progress = self._stage("evaluating the model before the first step")
+        found = held_out_perplexity(
+            self.elmo, self.held_out, self.corpus.words, on_progress=on_progress
+        )
+        valid = {f"valid_{name}": value for name, value in as_row(found).items()}
+        self._write(self.loop.row() | valid | {"loss": math.log(found.mean)})
 
     def _restore(self, state: State) -> None:
         try:
@@ -222,9 +239,29 @@ class _Run:
                 f"({e!s:.100}); restore it from a copy, or start again in a new folder"
             ) from e
 
+    def announce(self) -> None:
+        """Tell what is trained, on what and for how long, as the name of a stage."""
+        if self.on_stage is None or not self.world.is_first:
+            return
+        config, elmo = self.config.train, self.elmo
+        limits = (
+            (config.epochs, "{:g} epochs"), (config.max_steps, "{:,} steps"),
+            (config.max_tokens, "{:,.0f} tokens"), (config.max_minutes, "{:g} minutes"),
+        )  # fmt: skip
+        budget = " or ".join(text.format(limit) for limit, text in limits if limit is not None)
+        num_parameters = sum(parameter.numel() for parameter in self.loop.parameters)
+        self.on_stage(
+            f"{self.folder}: {num_parameters:,} parameters, {elmo.dim} dimensions, on "
+            f"{self.world.device}; {self.corpus.info.train_tokens:,} tokens of training text, "
+            f"{len(self.corpus.vocab):,} words to predict; trains for {budget}",
+            0.0,
+        )
+
     def after_step(self) -> None:
         """Evaluate, log and save where it is time."""
         config, progress = self.config.train, self.loop.progress
+        if not self._has_logged and self.on_stage is not None and self.world.is_first:
+            self.on_stage("training", min(1.0, self.loop.budget_used))
         is_last = self.loop.budget_used >= 1
         is_evaluated = is_last or progress.step % config.evaluate_every == 0
         row: Row | None = None
@@ -376,8 +413,10 @@ class _Run:
         used = min(1.0, self.loop.budget_used)
         row["share"] = round(used, 5)
         row["tokens_per_s"] = round(tokens / max(seconds, 1e-9), 1)
-        row["eta_seconds"] = round(progress.seconds * (1 - used) / max(used, 1e-9))
+        if progress.step:
+            row["eta_seconds"] = round(progress.seconds * (1 - used) / max(used, 1e-9))
         self.log.write(row)
+        self._has_logged = row["step"] > 0  # from now on, rows tell how far the run is
         if "valid_mean" in row:
             self._draw()
         if self.on_row is not None:

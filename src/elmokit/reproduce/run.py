@@ -66,6 +66,7 @@ def reproduce(
     device: str | None = None,
     on_run: OnRun | None = None,
     on_row: OnRow | None = None,
+    on_stage: Callable[[str], None] | None = None,
 ) -> Path:
     """Run an experiment of the paper; returns `out/NAME.md`, beside which is `NAME.json`.
 
@@ -82,6 +83,7 @@ def reproduce(
         device: Any torch device; by default a GPU if there is one.
         on_run: Gets each run's name, its number and their number before it begins.
         on_row: Gets the row of every epoch.
+        on_stage: Gets what is done with which model, when it begins.
     """
     plan = plan or Plan()
     experiment = _experiment(name, plan)
@@ -95,6 +97,12 @@ def reproduce(
     if not data.is_dir():
         raise FileError(f"{data}: no such folder; expected one of data sets (--data)")
     model, elmo = _find_bilm(model, device)
+    if on_stage is not None:
+        num_parameters = sum(parameter.numel() for parameter in elmo.bilm.parameters())
+        on_stage(
+            f"reproducing {name}: {model}, {num_parameters:,} parameters, {elmo.dim} dimensions, "
+            f"on {elmo.device}; data in {data}"
+        )
     setup = Setup(
         name=name, data=data.resolve(), model=model, elmo=elmo, out=folder, plan=plan,
         resume=resume, force=force, on_run=on_run, on_row=on_row,

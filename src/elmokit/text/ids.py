@@ -7,6 +7,7 @@ word, each one above its raw value so that 0 is free for padding whole words:
     "cat" → 259, 100, 98, 117, 260, 261, 261, …   (begin of word, c, a, t, end of word, padding)
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -155,6 +156,14 @@ class Vocab(Sequence[str]):
         words = (line.strip() for line in lines)
         # Old count tools end their files with this line, which is not a word.
         return cls((word for word in words if word != "!!!MAXTERMID"), name)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for equal vocabularies, and for no others: 12 hexadecimal digits."""
+        sha = hashlib.sha256()
+        for word in self.words:
+            sha.update(word.encode("utf-8", "surrogatepass") + b"\n")
+        return sha.hexdigest()[:12]
 
     def id(self, word: str) -> int:
         """The row of `word`, or that of `<UNK>`."""

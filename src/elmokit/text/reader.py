@@ -6,10 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 from ..errors import InputError, quoted
-from .normalize import normalize
-from .tokenize import Token, TokenizerFunction, load_tokenizer, tokenize, words
+from .normalize import align, normalize
+from .sentences import FoundMode, sentence_spans
+from .tokenize import (
+    KiwiTokenizer,
+    Token,
+    TokenizerFunction,
+    load_tokenizer,
+    tokenize,
+    words,
+)
 
 log = logging.getLogger(__name__)
+
+_CHECKED_TEXTS = 1000
 
 TextOrTokens: TypeAlias = str | Sequence[str]
 """One sentence: a text to be tokenised, or its tokens."""
@@ -32,6 +42,7 @@ class Reader:
         self.tokenizer = load_tokenizer("regex" if tokenizer is None else tokenizer)
         self.normalization = normalization
         self._is_guess = tokenizer is None
+        self._num_unchecked = _CHECKED_TEXTS
 
     def tokens(self, sentence: TextOrTokens) -> list[str]:
         """The normalised tokens of one sentence."""
@@ -44,6 +55,62 @@ class Reader:
         """The tokens of a text with their offsets in it."""
         self._warn_of_guess()
         return tokenize(self.tokenizer, text, self.normalization)
+
+    def sentences(self, text: TextOrTokens, mode: FoundMode | None) -> list[list[str]]:
+        """The tokens of each sentence of a text: one of them, or with "split" as many as it has.
+
+        Tokens that are given are one sentence, and a text without words has one without tokens.
+        With None, a text that looks like several is mentioned once.
+        """
+        if not isinstance(text, str):
+            return [self.tokens(text)]
+        if mode is None:
+            self._mention_several(text)
+        if mode != "split":
+            return [self.tokens(text)]
+        self._warn_of_guess()
+        found = self.split(normalize(text, self.normalization))
+        return [self.tokenizer.words(sentence) for sentence in found] or [[]]
+
+    def spans_of_sentences(self, text: str, mode: FoundMode | None) -> list[list[Token]]:
+        """The tokens of `sentences` with their offsets in the text."""
+        if mode is None:
+            self._mention_several(text)
+        if mode != "split":
+            return [self.spans(text)]
+        self._warn_of_guess()
+        alignment = align(text, self.normalization)
+        return [
+            [
+                Token(token.text, *alignment.source(start + token.start, start + token.end))
+                for token in self.tokenizer.tokens(alignment.text[start:end])
+            ]
+            for start, end in self._sentence_spans(alignment.text)
+        ] or [[]]
+
+    def split(self, text: str) -> list[str]:
+        """The sentences of a normalised text: Kiwi's where it tokenises, else by punctuation."""
+        return [text[start:end] for start, end in self._sentence_spans(text)]
+
+    def _sentence_spans(self, text: str) -> list[tuple[int, int]]:
+        if isinstance(self.tokenizer, KiwiTokenizer):
+            return self.tokenizer.sentence_spans(text)
+        return sentence_spans(text)
+
+    def _mention_several(self, text: str) -> None:
+        """Say once that a text looks like several sentences, which the caller may not know."""
+        if not self._num_unchecked:
+            return
+        self._num_unchecked -= 1
+        number = len(sentence_spans(text))
+        if number > 1:
+            self._num_unchecked = 0
+            log.warning(
+                "%s looks like %d sentences read as one; sentences='split' (--sentences split) "
+                "reads each on its own, and 'lines' confirms that it is one",
+                quoted(text.strip()),
+                number,
+            )
 
     def _warn_of_guess(self) -> None:
         """Say once that the tokenizer is a guess."""

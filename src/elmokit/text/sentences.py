@@ -7,16 +7,32 @@ sentences in the same way, and text that is already tokenised (`end . " Next`) n
 Not covered: ends without punctuation (headings are lines of their own), German ordinals (`3. Mai`).
 """
 
+import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal, TypeAlias, get_args
+from itertools import chain, islice, pairwise
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
+from ..errors import ConfigError, quoted
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 SentenceMode: TypeAlias = Literal["lines", "split", "wrapped"]
 SENTENCE_MODES: tuple[SentenceMode, ...] = get_args(SentenceMode)
+
+TextMode: TypeAlias = Literal["lines", "split", "auto"]
+"""How sentences are found where each text, such as a line of a file, keeps an entry of its own."""
+
+FoundMode: TypeAlias = Literal["lines", "split"]
+"""What `auto` chooses from."""
+
+SAMPLED_LINES = 10_000
+"""Lines, at most, that `auto` looks at."""
 
 _STOPS = ".?!\u2026"
 _FULL_STOPS = "\u3002\uff01\uff1f\uff61"
@@ -64,8 +80,18 @@ def split_sentences(text: str) -> list[str]:
         >>> split_sentences('Dr. Kim left at 3.15 p.m. on foot. "Why?" she asked. 몰라요. 그래요?')
         ['Dr. Kim left at 3.15 p.m. on foot.', '"Why?" she asked.', '몰라요.', '그래요?']
     """
-    cuts = [0, *_ends(text), len(text)]
-    return [piece for start, end in pairwise(cuts) if (piece := text[start:end].strip())]
+    return [text[start:end] for start, end in sentence_spans(text)]
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Where each sentence of a paragraph starts and ends."""
+    spans = []
+    for start, end in pairwise([0, *_ends(text), len(text)]):
+        piece = text[start:end]
+        if stripped := piece.strip():
+            start += piece.index(stripped)
+            spans.append((start, start + len(stripped)))
+    return spans
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:
@@ -73,11 +99,16 @@ def paragraphs(lines: Iterable[str]) -> Iterator[str]:
     return (text for _, text in _paragraphs(lines))
 
 
-def find_sentences(lines: Iterable[str], mode: SentenceMode) -> Iterator[tuple[int, str]]:
+def find_sentences(
+    lines: Iterable[str],
+    mode: SentenceMode,
+    split: Callable[[str], Iterable[str]] = split_sentences,
+) -> Iterator[tuple[int, str]]:
     """The sentences of a text of any size, each with the number of its line, from 1.
 
     That of a paragraph of hard-wrapped text is its first line's. With "lines", each line is a
     sentence, the blank ones too. A paragraph without end is cut, so that memory stays bounded.
+    `split` finds the sentences of a line or paragraph.
     """
     if mode == "lines":
         yield from enumerate(lines, 1)
@@ -85,7 +116,7 @@ def find_sentences(lines: Iterable[str], mode: SentenceMode) -> Iterator[tuple[i
     is_wrapped = mode == "wrapped"
     units = _paragraphs(lines, _MAX_PARAGRAPH) if is_wrapped else enumerate(lines, 1)
     for number, unit in units:
-        for sentence in split_sentences(unit):
+        for sentence in split(unit):
             yield number, sentence
 
 
@@ -124,6 +155,33 @@ def choose_mode(lines: Sequence[str]) -> Choice:
         "split" if fraction > 0.2 else "lines",
         f"{fraction:.0%} of {len(filled):,} lines looked at hold several sentences",
     )
+
+
+def with_text_mode(
+    texts: Iterable[T], mode: TextMode | None
+) -> tuple[Iterator[T], FoundMode | None]:
+    """The texts, and how to find their sentences: "auto" looks at the first of them.
+
+    None, for a caller who did not say, stays None.
+    """
+    rest = iter(texts)
+    if mode is None or mode == "lines" or mode == "split":
+        return rest, mode
+    if str(mode) == "wrapped":
+        raise ConfigError(
+            "sentences='wrapped': each line has its own entry in the result, so a sentence cannot "
+            "run over line ends; join the lines of each paragraph, then use 'split'"
+        )
+    if mode != "auto":
+        raise ConfigError(f"sentences={quoted(mode)}: expected 'lines', 'split' or 'auto'")
+    sample = list(islice(rest, SAMPLED_LINES))
+    choice = choose_mode([text for text in sample if isinstance(text, str)])
+    if choice.mode == "wrapped":
+        log.warning(
+            "sentences seem to run over the ends of lines, but each line is read on its own; join "
+            "the lines of each paragraph first"
+        )
+    return chain(sample, rest), "split" if choice.mode == "split" else "lines"
 
 
 def _is_wrapped(lines: Sequence[str]) -> bool:

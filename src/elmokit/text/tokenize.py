@@ -204,11 +204,19 @@ class KiwiTokenizer:
     def tokens(self, text: str) -> list[Token]:
         return list(self._morphemes(text))
 
-    def _morphemes(self, text: str) -> Iterator[Token]:
+    def sentence_spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each sentence starts and ends; Korean needs no punctuation for that."""
+        sentences = self._analyser().split_into_sents(without_surrogates(text))
+        return [(sentence.start, sentence.end) for sentence in sentences]
+
+    def _analyser(self) -> Any:
         if self._kiwi is None:
             # Making one takes seconds; texts come one at a time, so more workers would idle.
             self._kiwi = import_extra("kiwipiepy", "ko").Kiwi(num_workers=1)
-        for morpheme in self._kiwi.tokenize(without_surrogates(text), compatible_jamo=True):
+        return self._kiwi
+
+    def _morphemes(self, text: str) -> Iterator[Token]:
+        for morpheme in self._analyser().tokenize(without_surrogates(text), compatible_jamo=True):
             form, start, end = morpheme.form, morpheme.start, morpheme.start + morpheme.len
             if "\ufffd" in form or any(char.isspace() for char in form):
                 # Names and dates of several words, and what stands for a surrogate.

@@ -67,6 +67,7 @@ class Unfinished(ABC):
             self.work.begin(settings, "unfinished work is discarded (--resume keeps it)")
             self.result.unlink(missing_ok=True)
             return
+        found = {"sentences": "lines", **found}  # work of older versions does not say
         for name, value in settings.items():
             if found.get(name) != value:
                 raise ConfigError(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, TypeAlias
 
 from ...errors import FileError, FormatError, quoted
 from ...files.read import is_there, json_field, read_json, read_words
@@ -80,6 +80,10 @@ class SeedResults:
             )
 
 
+OnStage: TypeAlias = Callable[[str, float], None]
+"""Gets the name of what is done, and the fraction of it that is done."""
+
+
 class _Stopped(Exception):
     """The evaluation is to stop; the epoch's steps are not saved yet."""
 
@@ -97,7 +101,10 @@ class SeedRun(Generic[ConfigT, ExampleT, PredictionT]):
         signals: Interrupts,
         tuned: Elmo | None = None,
         on_row: Callable[[Row], None] | None = None,
+        on_stage: OnStage | None = None,
     ) -> None:
+        self.on_stage = on_stage or (lambda stage, fraction: None)
+        self._has_row = False  # from then on, rows tell how far the training is
         self.folder, self.trainer, self.signals = folder, trainer, signals
         self.tuned, self.on_row = tuned, on_row
         self.checkpoint = folder / CHECKPOINT
@@ -154,6 +161,12 @@ class SeedRun(Generic[ConfigT, ExampleT, PredictionT]):
         return result
 
     def _after_step(self) -> None:
+        trainer, progress = self.trainer, self.trainer.progress
+        if not self._has_row:
+            self.on_stage(
+                f"seed {trainer.seed}, epoch {progress.epoch + 1}",
+                progress.batch / max(1, trainer.num_batches),
+            )
         minutes = (time.monotonic() - self._saved_at) / 60
         if self.signals.is_requested or minutes >= self.trainer.config.checkpoint_minutes:
             self._save()
@@ -161,6 +174,8 @@ class SeedRun(Generic[ConfigT, ExampleT, PredictionT]):
             raise KeyboardInterrupt(self._steps_are_saved())
 
     def _before_prediction(self) -> None:
+        if not self._has_row:
+            self.on_stage("evaluating on the development data", 0.0)
         if self.signals.is_requested:
             raise _Stopped  # the model may have its average in place of its weights here
 
@@ -178,6 +193,7 @@ class SeedRun(Generic[ConfigT, ExampleT, PredictionT]):
         self._save(row)
         self.rows.append(row)
         self._write_log()
+        self._has_row = True
         if self.on_row is not None:
             self.on_row(row)
         if self.signals.is_requested and not self.trainer.is_done:

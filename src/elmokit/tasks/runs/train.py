@@ -12,6 +12,7 @@ from statistics import mean, stdev
 from typing import Any, Generic
 
 import numpy as np
+from torch import nn
 
 from ...errors import ConfigError, FileError, InputError
 from ...figures import draw_layer_weights
@@ -28,7 +29,7 @@ from ..parts.embedding import TokenReader, WordTable, word_table
 from ..registry import find_task
 from ..task import AnyTask, ConfigT, ExampleT, PredictionT, Task, new_model, warn_of_unknown_labels
 from . import files
-from .seed import SeedResults, SeedRun
+from .seed import OnStage, SeedResults, SeedRun
 from .trainer import Row, Trainer
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ def train_task(
     force: bool = False,
     device: str | None = None,
     on_row: Callable[[Row], None] | None = None,
+    on_stage: OnStage | None = None,
 ) -> dict[str, Any]:
     """Train a task model with one or more seeds; returns their scores, mean and deviation.
 
@@ -77,6 +79,7 @@ def train_task(
         force: Replace the run in `out`, if there is one.
         device: Any torch device; by default a GPU if there is one.
         on_row: Gets the row of every epoch.
+        on_stage: Gets the name of what is done, and the fraction of it that is done.
     """
     chosen = find_task(task) if isinstance(task, str) else task
     config = config or chosen.config_class()
@@ -92,7 +95,7 @@ def train_task(
     )
     with interrupts() as signals:
         elmo = _find_bilm(config, model, layers, device)
-        run = _Run(chosen, config, elmo, layers, folder, on_row, device, signals)
+        run = _Run(chosen, config, elmo, layers, folder, on_row, device, signals, on_stage)
         with files.run_folder(folder), locked(folder / LOCK, folder):
             run.read(Path(train), Path(dev), static, force)
             numbers = [config.train.seed + i for i in range(seeds)]
@@ -112,7 +115,9 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
         on_row: Callable[[Row], None] | None,
         device: str | None,
         signals: Interrupts,
+        on_stage: OnStage | None,
     ) -> None:
+        self.on_stage = on_stage or (lambda stage, fraction: None)
         self.task, self.elmo, self.folder, self.on_row = task, elmo, folder, on_row
         self.signals = signals
         name = config.tokenizer or (elmo and elmo.config.tokenizer) or "regex"
@@ -193,6 +198,7 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
             )
             layers = TunedLayers(tuned, self.config.elmo.layers)
         elif layers is not None:
+            self.on_stage("computing the layers of the frozen biLM", 0.0)
             layers.prepare(self._sentences(self.train))
             layers.prepare(self._sentences(self.dev))
         model = new_model(self.task, self.config, self.label_sets, self.table, layers, seed)
@@ -201,8 +207,14 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
         trainer = Trainer(
             self.task, model.to(self.device), read, self.config.train, seed, tuned_bilm
         )
-        run = SeedRun(folder, trainer, self.signals, tuned, self.on_row)
+        run = SeedRun(folder, trainer, self.signals, tuned, self.on_row, self.on_stage)
         run.restore()
+        self.on_stage(
+            f"training {self.task.name}, seed {seed}: {_num_parameters(model):,} parameters"
+            f"{'' if self.elmo is None else f' on a biLM of {_num_parameters(self.elmo.bilm):,}'}, "
+            f"{self.device}, {len(self.train):,} examples, {len(self.dev):,} for development",
+            0.0,
+        )
         self._write_record()  # only now: a bad checkpoint changes nothing
         result = run.run(self.train, self.dev)
         if self.signals.is_requested:
@@ -257,6 +269,10 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
         sentences = self._sentences([*self.train, *self.dev])
         words = {word for sentence in sentences for word in sentence}
         return words | {word.lower() for word in words}
+
+
+def _num_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _find_bilm(
