@@ -47,8 +47,7 @@ from .task import LabelModel, LabelSets, LabelTask, Read
 Head: TypeAlias = Literal["bcn", "linear"]
 HEADS: tuple[Head, ...] = ("bcn", "linear")
 FEW_TEXTS = 2000
-"""With fewer training texts, the linear head may well be the better one: on NSMC it was at 1,500,
-and the network was at 3,200 (docs/tasks.md)."""
+"""Below so many training texts, the linear head is worth a try (docs/tasks.md)."""
 
 _TREE_TOKEN = re.compile(r"[()]|[^()\s]+")
 _TREE_LABELS = ("0", "1", "2", "3", "4")
