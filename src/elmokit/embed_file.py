@@ -237,8 +237,8 @@ def _settings(
         sha.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     names = ("tokenizer", "normalization", "state")
     return {
+        "level": level,  # first, because the default of the layers follows from it
         "layers": str(layers),
-        "level": level,
         "pooling": pooling if level == "sentence" else "none",
         "empty": empty or "none",
         "sentences": mode or "lines",
