@@ -211,8 +211,8 @@ class Elmo(nn.Module):
             token_embeddings: HDF5 file of cached token vectors, to read words by `vocab` instead
                 of by their characters.
             device: As in `from_pretrained`, like all that follow.
-            state: By default as `elmokit convert` noted in the options, or else `zero`; the tokenizer
-                and the normalisation likewise.
+            state: By default as `elmokit convert` noted in the options, or else `zero`; likewise
+                the tokenizer and the normalisation.
         """
         paths = {"vocab": vocab, "softmax": softmax, "token_embeddings": token_embeddings}
         checkpoint = read_official(
