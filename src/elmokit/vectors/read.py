@@ -9,7 +9,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -104,7 +103,7 @@ def _hdf5_metadata(path: Path) -> dict[str, Any]:
     from ..files.hdf5 import open_hdf5, read_errors
 
     with open_hdf5(path) as file, read_errors(path, METADATA):
-        return _metadata(file.attrs.get(METADATA), path)
+        return _metadata(_attribute(file, METADATA, path), path)
 
 
 def _hdf5_lines(path: Path) -> Iterator[StoredLine]:
@@ -113,18 +112,29 @@ def _hdf5_lines(path: Path) -> Iterator[StoredLine]:
     with open_hdf5(path) as file:
         with read_errors(path):
             names = sorted(filter(_is_number, file), key=int)
-            is_old = not names or LINE not in _dataset(file, names[0], path).attrs
-            texts = _indexed_texts(file, path) if is_old else {}
         for name in names:
             with read_errors(path, name):
                 dataset = _dataset(file, name, path)
                 vectors = np.asarray(dataset[...], dtype=np.float32)
-                line = dataset.attrs.get(LINE)
-            where = f"{path}: {name}"
+                line = _attribute(dataset, LINE, path)
             if line is None:
-                yield StoredLine(int(name), texts.get(name), None, None, vectors)
+                yield StoredLine(int(name), None, None, None, vectors)
             else:
-                yield _with_words(int(name), line, vectors, where)
+                yield _with_words(int(name), line, vectors, f"{path}: {name}")
+
+
+def _attribute(item: Any, name: str, path: Path) -> bytes | None:
+    """A text, put together from the attributes that hold its parts; None if there is none.
+
+    Strings of variable length are refused: where they are damaged, the HDF5 library crashes.
+    """
+    parts: list[bytes] = []
+    while (key := f"{name}{len(parts) or ''}") in item.attrs:
+        found = item.attrs.get_id(key)
+        if found.dtype.kind != "S" or found.shape != ():
+            raise FormatError(f"{path}: {key} of {item.name} is no string of fixed length; {COPY}")
+        parts.append(bytes(item.attrs[key]))
+    return b"".join(parts) if parts else None
 
 
 def _dataset(file: "h5py.File", name: str, path: Path) -> "h5py.Dataset":
@@ -139,20 +149,6 @@ def _dataset(file: "h5py.File", name: str, path: Path) -> "h5py.Dataset":
         raise FormatError(f"{path}: {name} holds no vectors; expected an array of floats")
     check_dataset(dataset, f"{path}: {name}")
     return dataset
-
-
-def _indexed_texts(file: "h5py.File", path: Path) -> dict[str, str]:
-    """The lines by their keys, as far as AllenNLP's index has them: stripped, each text once."""
-    import h5py
-
-    name = "sentence_to_index"
-    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
-        return {}
-    index = file[name]
-    if not isinstance(index, h5py.Dataset) or index.shape != (1,):
-        return {}
-    keys = _object(index[0], f"{path}: {name}")
-    return {str(key): text for text, key in keys.items()}
 
 
 # ------------------------------------------------------------------------------ npz
@@ -170,18 +166,20 @@ def _npz_lines(path: Path) -> Iterator[StoredLine]:
         members = archive.namelist()
         found = (name.removesuffix(".npy") for name in members if name.endswith(".npy"))
         names = sorted(filter(_is_number, found), key=int)
-        words: Iterator[bytes | None] = repeat(None)
-        if f"{LINES}.npy" in members:
-            file = archive.open(stored(archive, path, f"{LINES}.npy"))
-            np.lib.format.read_magic(file)
-            np.lib.format.read_array_header_1_0(file)
-            words = chain(iter(lambda: file.readline(MAX_LINE_BYTES), b""), repeat(b""))
-        for name, line in zip(names, words, strict=False):
-            vectors = read_array(archive, path, name, np.float32)
-            if line is None:
-                yield StoredLine(int(name), None, None, None, vectors)
-            else:
+        if f"{LINES}.npy" not in members:
+            for name in names:
+                yield StoredLine(int(name), None, None, None, _npz_vectors(archive, path, name))
+            return
+        with archive.open(stored(archive, path, f"{LINES}.npy")) as words:
+            np.lib.format.read_magic(words)
+            np.lib.format.read_array_header_1_0(words)
+            for name in names:
+                line, vectors = words.readline(MAX_LINE_BYTES), _npz_vectors(archive, path, name)
                 yield _with_words(int(name), line, vectors, f"{path}: {LINES}, line {name}")
+
+
+def _npz_vectors(archive: zipfile.ZipFile, path: Path, name: str) -> Floats:
+    return read_array(archive, path, name, np.float32)
 
 
 @contextmanager

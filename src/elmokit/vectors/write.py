@@ -48,7 +48,9 @@ class Entry:
 METADATA = "elmokit"
 """What the metadata of a file are called, whatever its format."""
 LINE = "line"
-"""The attribute of an HDF5 dataset that holds what `_line` gives."""
+"""The attribute of an HDF5 dataset that holds what `_line` gives; continued in line1, line2, …"""
+_MAX_ATTRIBUTE = 60_000
+"""Bytes of one; HDF5 allows 64 kB."""
 LINES = "lines"
 """The array of an npz archive that holds the bytes of all `_line`s."""
 MATRIX = "vectors"
@@ -146,8 +148,8 @@ def _write_hdf5(
 ) -> None:
     """Datasets by line number, and AllenNLP's index of the lines (a repeated one: its last).
 
-    All that AllenNLP did not write is in attributes, which its readers do not see. Each is one
-    string, as an attribute of other types holds 64 kB at most.
+    All that AllenNLP did not write is in attributes, which its readers do not see. Their strings
+    are of fixed length: damage to others crashes the process that reads them, in the HDF5 library.
     """
     import h5py
 
@@ -169,7 +171,7 @@ def _write_hdf5(
             vectors = file.create_dataset(
                 str(entry.index), data=np.ascontiguousarray(entry.vectors)
             )
-            vectors.attrs[LINE] = _line(entry)
+            _add_attribute(vectors, LINE, _line(entry))
             if matrix is not None:
                 matrix.add(entry.vectors)
             sink.check()
@@ -178,7 +180,14 @@ def _write_hdf5(
             matrix.flush()
         index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
         index[0] = json.dumps(lines)
-        file.attrs[METADATA] = json.dumps(metadata)
+        _add_attribute(file, METADATA, json.dumps(metadata))
+
+
+def _add_attribute(item: Any, name: str, text: str) -> None:
+    """Add an attribute, or several if the (ASCII) text is too long for one."""
+    for number, start in enumerate(range(0, len(text), _MAX_ATTRIBUTE)):
+        part = np.bytes_(text[start : start + _MAX_ATTRIBUTE].encode("ascii"))
+        item.attrs[f"{name}{number or ''}"] = part
 
 
 def _write_npz(
