@@ -13,7 +13,11 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
+import elmokit
 from elmokit import Elmo
+from elmokit import read_vectors as vectors_of
+from elmokit.embed_file import embed_file
+from elmokit.text.reader import Reader
 
 LINES = [
     "He has a gift for music.",
@@ -95,6 +99,49 @@ def test_sentence_level_is_encode_and_blank_lines_stay_aligned(
     written = [i for i, line in enumerate(LINES) if line.strip()]
     expected = elmo.encode([LINES[i] for i in written], pooling="max")
     assert_equal_vectors([got[i] for i in written], list(expected))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    ("tokenizer", "words"), [("regex", ["한국어", "문장도"]), ("kiwi", ["한국어", "문장", "도"])]
+)
+def test_files_say_what_is_in_them(
+    run: Any, model: Path, text: Path, suffix: str, tokenizer: str, words: list[str]
+) -> None:
+    if tokenizer == "kiwi":
+        pytest.importorskip("kiwipiepy")
+    output = text.with_name(f"out{suffix}")
+    options = ("--level", "sentence", "--pooling", "max", "--layers", "top")
+    run("embed", model, text, "-o", output, "--tokenizer", tokenizer)
+    file = vectors_of(output)
+    lines = list(file)
+    assert [line.text for line in lines] == LINES
+    assert lines[3].tokens is not None and lines[3].tokens[: len(words)] == words
+    for line in lines:
+        assert line.tokens is not None and line.offsets is not None and line.text is not None
+        if tokenizer == "regex":
+            assert [line.text[start:end] for start, end in line.offsets] == line.tokens
+        assert len(line.vectors) == len(line.tokens)
+    if suffix == ".jsonl":
+        assert file.metadata == {}
+        return
+    assert file.metadata | {"fingerprint": ""} == {
+        "version": elmokit.__version__, "model": str(model), "fingerprint": "", "dim": 32,
+        "layers": "average", "level": "token", "pooling": None, "tokenizer": tokenizer,
+        "normalization": "NFC", "state": "zero", "precision": "full",
+    }  # fmt: skip
+    run("embed", model, text, "-o", output, "--force", "-q", *options)
+    changed = vectors_of(output).metadata
+    assert (changed["layers"], changed["level"], changed["pooling"]) == ("top", "sentence", "max")
+    assert changed["fingerprint"] == file.metadata["fingerprint"] or tokenizer == "kiwi"
+
+
+def test_tokenizer_that_does_not_tell_where_its_words_are(elmo: Elmo, text: Path) -> None:
+    other = Elmo.from_checkpoint(elmo.to_checkpoint())
+    other.reader = Reader(lambda line: line.upper().split())
+    embed_file(other, text, text.with_name("out.h5"))
+    first = next(iter(vectors_of(text.with_name("out.h5"))))
+    assert first.tokens == LINES[0].upper().split() and first.offsets is None
 
 
 @pytest.mark.parametrize("layers", ["top", "0", "mix", "mix:default"])
@@ -179,7 +226,7 @@ def test_missing_pyarrow_says_what_to_install(
     assert "elmokit[arrow]" in result.stderr
 
 
-def elmokit(*arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
+def process_of(*arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
     pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
     command = [sys.executable, "-m", "elmokit", *map(str, arguments)]
     return subprocess.Popen(command, **pipes, **options)
@@ -187,7 +234,7 @@ def elmokit(*arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
 
 def test_stdin_to_stdout_is_utf8_in_any_locale(model: Path, elmo: Elmo, text: Path) -> None:
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PATH": ""}
-    process = elmokit("embed", model, "-", env=locale)
+    process = process_of("embed", model, "-", env=locale)
     out, err = process.communicate(text.read_bytes())
     assert (process.returncode, err) == (0, b"")
     rows = [json.loads(line) for line in out.decode("utf-8").splitlines()]
