@@ -224,14 +224,14 @@ def _parquet_lines(path: Path) -> Iterator[StoredLine]:
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
     """A Parquet file to read; what pyarrow raises for damaged ones becomes an error of ours."""
-    parquet = import_extra("pyarrow.parquet", "arrow")
+    pa, parquet = import_extra("pyarrow", "arrow"), import_extra("pyarrow.parquet", "arrow")
     check_readable(path)
     try:
         with parquet.ParquetFile(path) as file:
             yield file
     except (FormatError, FileError):
         raise
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, MemoryError) as e:
+    except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError, MemoryError) as e:
         raise FormatError(f"{path} is not a readable Parquet file ({e!s:.120}); {COPY}") from e
 
 
