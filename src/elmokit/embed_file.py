@@ -184,9 +184,7 @@ class LineBar:
             self.on_progress(self.done, self.total)
 
 
-def _words(
-    elmo: Elmo, line: str, mode: FoundMode | None
-) -> tuple[list[list[str]], Offsets | None]:
+def _words(elmo: Elmo, line: str, mode: FoundMode | None) -> tuple[list[list[str]], Offsets | None]:
     """The tokens of a line's sentences and where they are in it.
 
     A tokenizer of the user's own may not tell where.

@@ -128,12 +128,27 @@ def test_files_say_what_is_in_them(
     assert file.metadata | {"fingerprint": ""} == {
         "version": elmokit.__version__, "model": str(model), "fingerprint": "", "dim": 32,
         "layers": "average", "level": "token", "pooling": None, "tokenizer": tokenizer,
-        "normalization": "NFC", "state": "zero", "precision": "full",
+        "normalization": "NFC", "state": "zero", "precision": "full", "sentences": "lines",
     }  # fmt: skip
     run("embed", model, text, "-o", output, "--force", "-q", *options)
     changed = vectors_of(output).metadata
     assert (changed["layers"], changed["level"], changed["pooling"]) == ("top", "sentence", "max")
     assert changed["fingerprint"] == file.metadata["fingerprint"] or tokenizer == "kiwi"
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".npz"])
+def test_sentences_of_a_line_have_offsets_in_the_line(
+    run: Any, model: Path, text: Path, suffix: str
+) -> None:
+    text.write_text(" He left. She stayed.\n그는 갔다. 그녀는 남았다.\n", encoding="utf-8")
+    output = text.with_name(f"out{suffix}")
+    run("embed", model, text, "-o", output, "--sentences", "split")
+    file = vectors_of(output)
+    assert file.metadata["sentences"] == "split"
+    for line in file:
+        assert line.text is not None and line.offsets is not None
+        assert [line.text[start:end] for start, end in line.offsets] == line.tokens
+        assert len(line.vectors) == len(line.offsets) == 6
 
 
 def test_tokenizer_that_does_not_tell_where_its_words_are(elmo: Elmo, text: Path) -> None:
@@ -244,7 +259,7 @@ def test_stdin_to_stdout_is_utf8_in_any_locale(model: Path, elmo: Elmo, text: Pa
 
 def test_closed_pipe_ends_quietly(model: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("One more line of the text.\n" * 2000)
-    process = elmokit("embed", model, tmp_path / "in.txt", "-q")
+    process = process_of("embed", model, tmp_path / "in.txt", "-q")
     assert process.stdout is not None and process.stderr is not None
     assert json.loads(process.stdout.readline())["index"] == 0
     process.stdout.close()

@@ -14,8 +14,9 @@ from strategies import assert_refused
 
 import elmokit
 from elmokit.errors import ElmoError
-from elmokit.vectors import Entry, StoredLine, read_vectors, write_vectors
+from elmokit.vectors import Entry, write_vectors
 from elmokit.vectors import write as writing
+from elmokit.vectors.read import StoredLine, read_vectors
 
 SUFFIXES = [".h5", ".hdf5", ".npz", ".parquet", ".jsonl"]
 METADATA = {"model": "ko", "layers": "average", "dim": 4, "pooling": None}

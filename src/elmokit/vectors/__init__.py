@@ -4,9 +4,6 @@ A writer takes the lines of a text one after the other, so no file needs more me
 of its lines (HDF5 also keeps the text for its index, npz 0.4 kB per line for the archive's).
 """
 
-from .read import StoredLine as StoredLine
-from .read import VectorFile as VectorFile
-from .read import read_vectors as read_vectors
 from .write import Entry as Entry
 from .write import Offsets as Offsets
 from .write import check_output as check_output

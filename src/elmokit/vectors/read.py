@@ -58,8 +58,8 @@ class VectorFile:
     Attributes:
         path: The file.
         metadata: What made the vectors: `version`, `model`, `fingerprint`, `dim`, `layers`,
-            `level`, `pooling`, `tokenizer`, `normalization`, `state`, `precision`. Empty for JSON
-            lines and for the files of other programs and of older versions.
+            `level`, `pooling`, `sentences`, `tokenizer`, `normalization`, `state`, `precision`.
+            Empty for JSON lines and for the files of other programs and of older versions.
     """
 
     def __init__(self, path: Path, metadata: Mapping[str, Any], read: "_ReadLines") -> None:

@@ -77,7 +77,8 @@ class Unfinished(ABC):
             self.work.begin(noted, "unfinished work is discarded (--resume keeps it)")
             self.result.unlink(missing_ok=True)
             return
-        found = {"sentences": "lines", **found}  # work of older versions does not say
+        # Work of older versions does not say these.
+        found = {"sentences": "lines", "empty": "none", **found}
         for name, value in settings.items():
             if found.get(name) != value:
                 raise ConfigError(

@@ -110,8 +110,7 @@ def json_lines(entries: Iterable[Entry], ndim: int) -> Iterator[str]:
             vector = "null"
             if entry.vectors.size and not np.isnan(entry.vectors).all():  # a blank line
                 vector = _to_json(entry.vectors)
-            yield f'{_open_json(words)}, "vector": {vector}}}
-'
+            yield f'{_open_json(words)}, "vector": {vector}}}\n'
         else:
             words |= {"tokens": entry.tokens, "offsets": entry.offsets}
             yield f'{_open_json(words)}, "vectors": {_to_json(entry.vectors)}}}\n'
