@@ -17,7 +17,7 @@ def test_exported_names() -> None:
     assert sorted(elmokit.__all__) == [
         "BiLm", "BiLmOutput", "Corpus", "Elmo", "ElmoConfig", "ElmoError", "PrepareConfig",
         "PretrainConfig", "ScalarMix", "__version__", "download_model", "list_models", "load_task",
-        "prepare", "pretrain", "train_task",
+        "prepare", "pretrain", "read_vectors", "train_task",
     ]  # fmt: skip
     assert all(hasattr(elmokit, name) for name in elmokit.__all__)
 

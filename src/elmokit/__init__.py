@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .pretraining.run import pretrain as pretrain
     from .tasks.runs.load import load_task as load_task
     from .tasks.runs.train import train_task as train_task
+    from .vectors.read import read_vectors as read_vectors
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ _EXPORTS = {
     "load_task": "tasks.runs.load",
     "prepare": "corpus.prepare",
     "pretrain": "pretraining.run",
+    "read_vectors": "vectors.read",
     "train_task": "tasks.runs.train",
 }
 __all__ = ["__version__", *_EXPORTS]

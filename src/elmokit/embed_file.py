@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from . import __version__
 from .config import one_of
 from .errors import ConfigError, InputError, quoted
 from .files.folders import output_path
@@ -21,7 +22,7 @@ from .layers import EMPTY, SENTENCE_LAYERS, Empty, Layers, Pooling, Vectors, joi
 from .model import Elmo
 from .model.execution import num_words, windows
 from .text.sentences import FoundMode, TextMode, with_text_mode
-from .vectors import Entry, check_output
+from .vectors import Entry, Offsets, check_output
 from .vectors.work import open_unfinished
 
 log = logging.getLogger(__name__)
@@ -78,8 +79,10 @@ def embed_file(
     embed([], sentences=sentences)  # checks the options before anything is written
     total = count_lines(source)
     lines, mode = with_text_mode(read_lines(source), sentences)
-    with open_unfinished(output, num_axes(layers, level)) as done:
-        done.begin(_settings(elmo, layers, level, pooling, empty, mode), lines, resume)
+    settings = _settings(elmo, layers, level, pooling, empty, mode)
+    metadata = _metadata(elmo, settings, layers)
+    with open_unfinished(output, num_axes(layers, level), metadata) as done:
+        done.begin(settings, lines, resume)
         with progress_bar(total, show_progress_bar, on_progress, done.num_lines) as bar:
             windows = _counted(embed(lines, sentences=mode, start=done.num_lines), bar)
             if elmo.config.state == "carry":  # cannot be continued, so nothing is kept
@@ -109,7 +112,7 @@ def embed_windows(
     # Nothing to embed: it checks the options and computes a warm state that is not stored.
     elmo.embed([], layers=layers, sentences=mode, batch_size=batch_size, show_progress_bar=False)
     carries = elmo.config.state == "carry"
-    read = ((i, line, elmo.reader.sentences(line, mode)) for i, line in enumerate(lines, start))
+    read = ((i, line, *_words(elmo, line, mode)) for i, line in enumerate(lines, start))
 
     def embedded() -> Iterator[list[Entry]]:
         for window in windows(
@@ -118,15 +121,15 @@ def embed_windows(
             if empty == "raise":
                 _refuse_empty(window)
             vectors = elmo.embed(
-                [tokens for _, _, found in window for tokens in found],
+                [tokens for _, _, found, _ in window for tokens in found],
                 layers=layers,
                 batch_size=batch_size,
                 show_progress_bar=False,
             )
-            arrays = joined(vectors, (len(found) for _, _, found in window))
+            arrays = joined(vectors, (len(found) for _, _, found, _ in window))
             yield [
-                Entry(i, line, list(chain.from_iterable(found)), pool(array))
-                for (i, line, found), array in zip(window, arrays, strict=True)
+                Entry(i, line, list(chain.from_iterable(found)), pool(array), offsets)
+                for (i, line, found, offsets), array in zip(window, arrays, strict=True)
             ]
 
     return embedded()
@@ -181,6 +184,19 @@ class LineBar:
             self.on_progress(self.done, self.total)
 
 
+def _words(elmo: Elmo, line: str, mode: FoundMode | None) -> tuple[list[list[str]], Offsets | None]:
+    """The tokens of a line's sentences and where they are in it.
+
+    A tokenizer of the user's own may not tell where.
+    """
+    try:
+        found = elmo.reader.spans_of_sentences(line, mode)
+    except InputError:
+        return elmo.reader.sentences(line, mode), None
+    words = [[token.text for token in sentence] for sentence in found]
+    return words, [(token.start, token.end) for sentence in found for token in sentence]
+
+
 def _counted(windows: Iterator[list[Entry]], bar: LineBar) -> Iterator[list[Entry]]:
     for window in windows:
         yield window
@@ -216,6 +232,25 @@ def _pool(
     if layers == "all":
         raise ConfigError("layers='all': a sentence has one vector; choose one layer or a mix")
     return lambda vectors: pool(vectors) if len(vectors) else empty
+
+
+def _metadata(elmo: Elmo, settings: dict[str, str], layers: Layers) -> dict[str, object]:
+    """What the file says about its vectors."""
+    is_sentences = settings["level"] == "sentence"
+    return {
+        "version": __version__,
+        "model": elmo.source or elmo.format,
+        "fingerprint": settings["model"],
+        "dim": elmo.dim,
+        "layers": layers,
+        "level": settings["level"],
+        "pooling": settings["pooling"] if is_sentences else None,
+        "sentences": settings["sentences"],
+        "tokenizer": elmo.reader.tokenizer.name,
+        "normalization": elmo.reader.normalization,
+        "state": elmo.config.state,
+        "precision": settings["precision"],
+    }
 
 
 def _settings(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from strategies import make_tiny, tiny_config
 
+from elmokit import Elmo
 from elmokit.formats.load import read_checkpoint
 
 
@@ -55,9 +56,36 @@ def test_what_is_lost_is_said(run: Any, tmp_path: Path) -> None:
     result = run("convert", tmp_path / "m", tmp_path / "tf", "--to", "tf")
     assert "found: elmokit folder" in result.stdout
     assert "wrote: TensorFlow checkpoint" in result.stdout
-    for lost in ("tokenizer (whitespace)", "mixes (default)", "warm state"):
+    for lost in ("mixes (default)", "warm state"):
         assert lost in result.stderr
+    assert "whitespace" not in result.stderr
     assert run("convert", tmp_path / "m", tmp_path / "tf2", "--to", "tf", "-q").output == ""
+
+
+@pytest.mark.parametrize("to", ["official", "tf", "elmokit"])
+@pytest.mark.parametrize(("name", "text"), [("characters", "MKTAY"), ("kiwi", "태어났다.")])
+def test_tokenizer_that_is_named_is_the_one_of_the_copy(
+    run: Any, model: Path, tmp_path: Path, caplog: Any, to: str, name: str, text: str
+) -> None:
+    if name == "kiwi":
+        pytest.importorskip("kiwipiepy")
+    result = run("convert", model, tmp_path / "copy", "--to", to, "--tokenizer", name)
+    assert name not in result.stderr
+    copy = Elmo.from_pretrained(tmp_path / "copy")
+    expected = Elmo.from_pretrained(model, tokenizer=name)
+    assert copy.config.tokenizer == name
+    assert (
+        copy.tokenize(text) == expected.tokenize(text) != Elmo.from_pretrained(model).tokenize(text)
+    )
+    assert "tokenis" not in caplog.text  # no warning of a guess
+
+
+def test_unknown_tokenizer_is_refused_before_anything_is_written(
+    run: Any, model: Path, tmp_path: Path
+) -> None:
+    result = run("convert", model, tmp_path / "copy", "--tokenizer", "mecab", code=1)
+    assert "'mecab'" in result.stderr and "'kiwi'" in result.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_float16_halves_the_file(run: Any, model: Path, tmp_path: Path) -> None:

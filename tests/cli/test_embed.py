@@ -13,7 +13,11 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
+import elmokit
 from elmokit import Elmo
+from elmokit import read_vectors as vectors_of
+from elmokit.embed_file import embed_file
+from elmokit.text.reader import Reader
 
 LINES = [
     "He has a gift for music.",
@@ -38,10 +42,10 @@ def read_vectors(path: Path, ndim: int = 2) -> list[np.ndarray]:
     """The arrays of a file, as a reader of that format gets them."""
     if path.suffix in (".h5", ".hdf5"):
         with h5py.File(path) as file:
-            return [file[str(i)][...] for i in range(len(file) - 1)]
+            return [file[str(i)][...] for i in range(len(list(filter(str.isdigit, file))))]
     if path.suffix == ".npz":
         with np.load(path) as archive:
-            return [archive[str(i)] for i in range(len(archive))]
+            return [archive[str(i)] for i in range(len(list(filter(str.isdigit, archive))))]
     if path.suffix == ".parquet":
         table = pytest.importorskip("pyarrow.parquet").read_table(path)
         rows = table.to_pylist()
@@ -97,6 +101,64 @@ def test_sentence_level_is_encode_and_blank_lines_stay_aligned(
     assert_equal_vectors([got[i] for i in written], list(expected))
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    ("tokenizer", "words"), [("regex", ["한국어", "문장도"]), ("kiwi", ["한국어", "문장", "도"])]
+)
+def test_files_say_what_is_in_them(
+    run: Any, model: Path, text: Path, suffix: str, tokenizer: str, words: list[str]
+) -> None:
+    if tokenizer == "kiwi":
+        pytest.importorskip("kiwipiepy")
+    output = text.with_name(f"out{suffix}")
+    options = ("--level", "sentence", "--pooling", "max", "--layers", "top")
+    run("embed", model, text, "-o", output, "--tokenizer", tokenizer)
+    file = vectors_of(output)
+    lines = list(file)
+    assert [line.text for line in lines] == LINES
+    assert lines[3].tokens is not None and lines[3].tokens[: len(words)] == words
+    for line in lines:
+        assert line.tokens is not None and line.offsets is not None and line.text is not None
+        if tokenizer == "regex":
+            assert [line.text[start:end] for start, end in line.offsets] == line.tokens
+        assert len(line.vectors) == len(line.tokens)
+    if suffix == ".jsonl":
+        assert file.metadata == {}
+        return
+    assert file.metadata | {"fingerprint": ""} == {
+        "version": elmokit.__version__, "model": str(model), "fingerprint": "", "dim": 32,
+        "layers": "average", "level": "token", "pooling": None, "tokenizer": tokenizer,
+        "normalization": "NFC", "state": "zero", "precision": "full", "sentences": "lines",
+    }  # fmt: skip
+    run("embed", model, text, "-o", output, "--force", "-q", *options)
+    changed = vectors_of(output).metadata
+    assert (changed["layers"], changed["level"], changed["pooling"]) == ("top", "sentence", "max")
+    assert changed["fingerprint"] == file.metadata["fingerprint"] or tokenizer == "kiwi"
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".npz"])
+def test_sentences_of_a_line_have_offsets_in_the_line(
+    run: Any, model: Path, text: Path, suffix: str
+) -> None:
+    text.write_text(" He left. She stayed.\n그는 갔다. 그녀는 남았다.\n", encoding="utf-8")
+    output = text.with_name(f"out{suffix}")
+    run("embed", model, text, "-o", output, "--sentences", "split")
+    file = vectors_of(output)
+    assert file.metadata["sentences"] == "split"
+    for line in file:
+        assert line.text is not None and line.offsets is not None
+        assert [line.text[start:end] for start, end in line.offsets] == line.tokens
+        assert len(line.vectors) == len(line.offsets) == 6
+
+
+def test_tokenizer_that_does_not_tell_where_its_words_are(elmo: Elmo, text: Path) -> None:
+    other = Elmo.from_checkpoint(elmo.to_checkpoint())
+    other.reader = Reader(lambda line: line.upper().split())
+    embed_file(other, text, text.with_name("out.h5"))
+    first = next(iter(vectors_of(text.with_name("out.h5"))))
+    assert first.tokens == LINES[0].upper().split() and first.offsets is None
+
+
 @pytest.mark.parametrize("layers", ["top", "0", "mix", "mix:default"])
 def test_layers(run: Any, model: Path, elmo: Elmo, text: Path, layers: str) -> None:
     output = text.with_name("out.npz")
@@ -121,7 +183,8 @@ def test_hdf5_is_laid_out_as_allennlp_wrote_it(run: Any, model: Path, text: Path
 def test_jsonl_on_stdout(run: Any, model: Path, elmo: Elmo, text: Path) -> None:
     rows = [json.loads(line) for line in run("embed", model, text).stdout.splitlines()]
     assert [row["tokens"] for row in rows] == elmo.tokenize(LINES)
-    assert rows[1] == {"index": 1, "tokens": [], "vectors": []}
+    assert [row["text"] for row in rows] == LINES
+    assert rows[1] == {"index": 1, "text": "", "tokens": [], "offsets": [], "vectors": []}
     assert_equal_vectors([shaped(row["vectors"], 2) for row in rows], elmo.embed(LINES))
     rows = run("embed", model, text, "--level", "sentence").stdout.splitlines()
     assert json.loads(rows[4]) == {"index": 4, "text": "   ", "vector": None}
@@ -178,7 +241,7 @@ def test_missing_pyarrow_says_what_to_install(
     assert "elmokit[arrow]" in result.stderr
 
 
-def elmokit(*arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
+def process_of(*arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
     pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
     command = [sys.executable, "-m", "elmokit", *map(str, arguments)]
     return subprocess.Popen(command, **pipes, **options)
@@ -186,7 +249,7 @@ def elmokit(*arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
 
 def test_stdin_to_stdout_is_utf8_in_any_locale(model: Path, elmo: Elmo, text: Path) -> None:
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PATH": ""}
-    process = elmokit("embed", model, "-", env=locale)
+    process = process_of("embed", model, "-", env=locale)
     out, err = process.communicate(text.read_bytes())
     assert (process.returncode, err) == (0, b"")
     rows = [json.loads(line) for line in out.decode("utf-8").splitlines()]
@@ -196,7 +259,7 @@ def test_stdin_to_stdout_is_utf8_in_any_locale(model: Path, elmo: Elmo, text: Pa
 
 def test_closed_pipe_ends_quietly(model: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("One more line of the text.\n" * 2000)
-    process = elmokit("embed", model, tmp_path / "in.txt", "-q")
+    process = process_of("embed", model, tmp_path / "in.txt", "-q")
     assert process.stdout is not None and process.stderr is not None
     assert json.loads(process.stdout.readline())["index"] == 0
     process.stdout.close()

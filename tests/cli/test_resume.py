@@ -1,5 +1,6 @@
 """A run that is killed leaves nothing at OUT, and continues to the same bits."""
 
+import json
 import random
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
+from elmokit import read_vectors
 from elmokit.vectors.work import Blocks
 
 NUM_LINES, WINDOW_LINES = 600, 20
@@ -149,7 +151,7 @@ def test_failure_while_the_result_is_written(
     assert list(output.parent.glob("*.partial")) == []
 
 
-def _no_space(path: Path, entries: Any, ndim: int) -> None:
+def _no_space(path: Path, *_: object) -> None:
     path.write_bytes(b"half")
     raise OSError(28, "No space left on device", str(path))
 
@@ -211,6 +213,29 @@ def test_files_of_others_stay(run: Any, unfinished: Any, long_text: Path) -> Non
     foreign.write_text("mine")
     run(*unfinished)
     assert [path.name for path in foreign.parent.iterdir()] == ["notes.txt"]
+
+
+def test_run_of_the_version_before_continues_and_says_what_is_missing(
+    run: Any, unfinished: Any, long_text: Path
+) -> None:
+    partial = long_text.with_name("out.h5.partial")
+    settings = json.loads((partial / "meta.json").read_text())
+    for name in ("elmokit", "sentences", "empty"):
+        del settings[name]
+    (partial / "meta.json").write_text(json.dumps(settings))
+    for path in partial.glob("*.npz"):  # as it kept them
+        with np.load(path) as file:
+            arrays = dict(file)
+        words = json.loads(arrays["words"].tobytes())
+        del words["offsets"]
+        arrays["words"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
+        np.savez(path, **arrays)
+    result = run(*unfinished, "--resume")
+    assert f"lines 1..{3 * WINDOW_LINES} have no offsets" in result.stderr
+    lines = list(read_vectors(long_text.with_name("out.h5")))
+    assert len(lines) == NUM_LINES and all(line.tokens is not None for line in lines)
+    has_offsets = [line.offsets is not None for line in lines]
+    assert has_offsets == [i >= 3 * WINDOW_LINES for i in range(NUM_LINES)]
 
 
 def test_second_process_is_refused(run: Any, model: Path, text: Path) -> None:

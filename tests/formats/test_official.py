@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -94,6 +95,75 @@ def test_number_of_characters_in_the_options_does_not_matter(
     value = ... if n_characters == "absent" else n_characters
     change_options(folder, "char_cnn.n_characters", value)
     assert_same_vectors(Elmo.from_pretrained(folder), Elmo.from_pretrained(original))
+
+
+@pytest.mark.parametrize("format", ["official", "tf"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tokenizer": "whitespace", "normalization": None, "state": "zero"},
+        {"tokenizer": "regex", "normalization": "NFC", "state": "warm"},
+        {"tokenizer": None, "normalization": "NFC", "state": "carry"},
+    ],
+)
+def test_how_text_is_read_survives_the_conversion(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, format: str, settings: dict[str, Any]
+) -> None:
+    elmo = make_tiny(tiny_config(**settings))
+    write_checkpoint(elmo.to_checkpoint(), tmp_path / "m", format)
+    models = [Elmo.from_pretrained(tmp_path / "m")]
+    if format == "official":
+        pair = (tmp_path / "m" / "options.json", tmp_path / "m" / "weights.hdf5")
+        models.append(Elmo.from_files(*pair))
+    for model in models:
+        assert {name: getattr(model.config, name) for name in settings} == settings
+        text = ["Ne\u0301e in 1907.", "태어났다."]
+        assert model.tokenize(text) == elmo.tokenize(text)
+    # The user is told of a guess, and only of that.
+    assert ("does not say how" in caplog.text) == (settings["tokenizer"] is None)
+
+
+def test_arguments_win_over_what_the_options_say(folder: Path) -> None:
+    change_options(folder, "elmokit", {"tokenizer": "regex", "state": "warm"})
+    pair = (folder / "options.json", folder / "weights.hdf5")
+    options = {"tokenizer": "whitespace", "normalization": None, "state": "zero"}
+    config = Elmo.from_files(*pair, **options).config
+    assert {name: getattr(config, name) for name in options} == options
+
+
+@pytest.mark.parametrize("name", ["mecab", "spacy:", "x" * 10**6])
+def test_unknown_tokenizer_in_the_options_is_refused_and_can_be_replaced(
+    folder: Path, name: str
+) -> None:
+    change_options(folder, "elmokit", {"tokenizer": name})
+    pair = (folder / "options.json", folder / "weights.hdf5")
+    for load in (lambda: Elmo.from_pretrained(folder), lambda: Elmo.from_files(*pair)):
+        assert_refused(load, str(folder), "tokenizer=", name[:5])
+    Elmo.from_pretrained(folder, tokenizer="regex")
+
+
+def test_what_elmokit_adds_to_the_options_is_one_key(folder: Path) -> None:
+    options = json.loads((folder / "options.json").read_text())
+    assert set(options) == {"lstm", "char_cnn", "elmokit"}
+
+
+def test_readers_without_a_tokenizer_ignore_the_one_of_the_options(
+    folder: Path, original: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from elmokit.compat.allennlp import ElmoEmbedder
+    from elmokit.compat.simple_elmo import ElmoModel
+
+    def vectors(folder: Path) -> list[np.ndarray]:
+        embedder = ElmoEmbedder(folder / "options.json", folder / "weights.hdf5")
+        model = ElmoModel()
+        model.load(folder)
+        return [embedder.embed_sentence(SENTENCES[0]), model.get_elmo_vectors(SENTENCES)]
+
+    expected = vectors(original)
+    # No package of this name is there, and AllenNLP has no other states.
+    change_options(folder, "elmokit", {"tokenizer": "spacy:xx-none", "state": "warm"})
+    for got, wanted in zip(vectors(folder), expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_options_of_training_are_ignored(folder: Path, original: Path) -> None:
@@ -346,6 +416,10 @@ def test_sizes_without_data_are_refused_before_they_cost_memory(folder: Path) ->
        for value in (None, [], "text", 7)]
     + [("char_cnn.filters", value) for value in (None, [], 7, "text", [7], [[1]], [[1, 2, 3]],
                                                  [["1", 4]], [[1, 10**12]], [[99, 1]], {"1": 4})]
+    + [("elmokit", value) for value in (None, [], "text", 7)]
+    + [("elmokit.tokenizer", value) for value in (7, ["regex"])]
+    + [("elmokit.normalization", value) for value in (7, "NFD", [])]
+    + [("elmokit.state", value) for value in (None, 7, "hot")]
     + [("char_cnn.activation", value) for value in (None, "gelu", ["relu"], 1)]
     + [("char_cnn.n_highway", value) for value in (-1, "1", 1.5, 10**9)]
     + [(f"lstm.{clip}", value) for clip in ("cell_clip", "proj_clip")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from strategies import make_tiny
+from strategies import make_tiny, tiny_config
 
 from elmokit import Elmo
 from elmokit.formats.save import write_checkpoint
@@ -18,7 +18,8 @@ def commas(text: str) -> list[str]:
 @pytest.fixture(scope="module")
 def official(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model") / "official"
-    write_checkpoint(make_tiny().to_checkpoint(), folder, "official")
+    elmo = make_tiny(tiny_config(tokenizer=None))
+    write_checkpoint(elmo.to_checkpoint(), folder, "official")
     return folder
 
 

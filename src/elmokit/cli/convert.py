@@ -1,5 +1,6 @@
 """`elmokit convert`: a model in one format → the same model in another."""
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -53,19 +54,32 @@ def convert_cli(
         TypeName,
         typer.Option(help="float16 halves the size and rounds the weights; format elmokit only."),
     ] = TypeName.float32,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Tokenizer that the copy names: regex, whitespace, characters, spacy:LANGUAGE or "
+            "kiwi; default: the one that SRC names.",
+        ),
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a model in another format, its weights bit for bit.
 
-    What the target cannot hold is listed on standard error.
+    Every format keeps the tokenizer, normalisation and state, in a key of its settings that other
+    programs ignore. What the target cannot hold is listed on standard error.
     """
     import torch
 
     from ..formats.load import read_checkpoint
     from ..formats.save import write_checkpoint
+    from ..text.tokenize import load_tokenizer
 
     checkpoint = read_checkpoint(source)
+    if tokenizer is not None:
+        load_tokenizer(tokenizer)  # an unknown name, or one whose package is missing, ends here
+        checkpoint.config = replace(checkpoint.config, tokenizer=tokenizer)
     weights = torch.float16 if dtype is TypeName.float16 else torch.float32
     _, format = write_checkpoint(checkpoint, target, to, dtype=weights, force=force)
     if quiet:

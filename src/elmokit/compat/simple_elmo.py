@@ -64,7 +64,7 @@ class ElmoModel:
         if max_batch_size < 1:
             raise ConfigError(f"max_batch_size={max_batch_size}: expected 1 or more")
         path = _path_to_read(Path(directory).expanduser(), full)
-        elmo = Elmo.from_pretrained(path, state="carry", normalization=None)
+        elmo = Elmo.from_pretrained(path, state="carry", tokenizer="whitespace", normalization=None)
         self._elmo = elmo
         self.batch_size = max_batch_size
         self.max_chars = cnn.max_characters if (cnn := elmo.config.encoder.char_cnn) else 0

@@ -37,20 +37,18 @@ def load_arrays(path: Path, kinds: Mapping[str, tuple[DTypeLike, int]]) -> dict[
     check_readable(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            return {name: _read(archive, path, name, *kind) for name, kind in kinds.items()}
+            return {name: read_array(archive, path, name, *kind) for name, kind in kinds.items()}
     except FormatError:
         raise
     except (*ZIP_ERRORS, KeyError) as e:
         raise FormatError(f"{path} is damaged ({e!s:.80})") from e
 
 
-def _read(
-    archive: zipfile.ZipFile, path: Path, name: str, dtype: DTypeLike, num_axes: int
+def read_array(
+    archive: zipfile.ZipFile, path: Path, name: str, dtype: DTypeLike, num_axes: int | None = None
 ) -> NDArray[Any]:
-    info = archive.getinfo(f"{name}.npy")
-    if info.compress_type != zipfile.ZIP_STORED or info.file_size > path.stat().st_size:
-        raise FormatError(f"{path} is damaged ({name} is compressed)")
-    data = archive.read(info)  # all of it, and its checksum
+    """One array of an open archive; `num_axes` is None for any number of axes."""
+    data = archive.read(stored(archive, path, f"{name}.npy"))  # all of it, and its checksum
     start = io.BytesIO(data)
     try:
         np.lib.format.read_magic(start)
@@ -61,12 +59,20 @@ def _read(
     if (
         found != dtype
         or is_fortran
-        or len(shape) != num_axes
+        or num_axes not in (len(shape), None)
         or min(shape, default=0) < 0
         or math.prod(shape) * found.itemsize != size
     ):
         raise FormatError(f"{path} is damaged ({name} holds {found}{list(shape)!s:.40})")
     return np.frombuffer(data, found, offset=start.tell()).reshape(shape)
+
+
+def stored(archive: zipfile.ZipFile, path: Path, name: str) -> zipfile.ZipInfo:
+    """A member of an archive that takes no more memory than the file is long."""
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size > path.stat().st_size:
+        raise FormatError(f"{path} is damaged ({name.removesuffix('.npy')} is compressed)")
+    return info
 
 
 COPY = "get a complete copy"

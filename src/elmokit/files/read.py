@@ -128,20 +128,21 @@ def read_words(path: Path) -> Iterator[str]:
     return read_lines(path)
 
 
-def read_lines(source: Path | str) -> Iterator[str]:
+def read_lines(source: Path | str, limit: int = MAX_LINE_BYTES) -> Iterator[str]:
     """The lines of a text file, without their ends; `-` is standard input.
 
     `.gz`, `.xz` and `.zst` files are decompressed. Only a newline ends a line, so that line numbers
-    are those of every other program, and bytes that are not UTF-8 are an error with their line.
+    are those of every other program. Lines of more than `limit` bytes, and bytes that are not
+    UTF-8, are an error with their line.
     """
     path = Path(source)
     number = 0
     with _read_errors(path, lambda: f"after line {number}"), _open_binary(path) as file:
-        lines = iter(lambda: file.readline(MAX_LINE_BYTES + 1), b"")
+        lines = iter(lambda: file.readline(limit + 1), b"")
         for number, line in enumerate(lines, start=1):
-            if len(line) > MAX_LINE_BYTES:
+            if len(line) > limit:
                 raise FormatError(
-                    f"{path}, line {number}: longer than {MAX_LINE_BYTES >> 20} MiB; expected one "
+                    f"{path}, line {number}: longer than {limit >> 20} MiB; expected one "
                     "sentence per line"
                 )
             try:

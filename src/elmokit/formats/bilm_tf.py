@@ -10,7 +10,14 @@ from torch import Tensor
 from ..config import CharCnnConfig, ElmoConfig, EncoderConfig, LstmConfig
 from ..errors import ConfigError, FormatError
 from ..files.read import json_field
-from .checkpoint import Rule, joined, renamed, transposed
+from .checkpoint import (
+    Rule,
+    joined,
+    read_text_settings,
+    renamed,
+    text_settings,
+    transposed,
+)
 
 _CELL = re.compile(
     r"RNN_(?P<direction>[01])/(?:RNN|rnn)/"
@@ -151,7 +158,7 @@ def config_from_options(options: Mapping[str, Any], where: str) -> ElmoConfig:
         encoder = EncoderConfig(
             char_cnn=char_cnn, projected=char_cnn.num_filters != lstm.projection_dim
         )
-        return ElmoConfig(encoder=encoder, lstm=lstm, tokenizer=None)
+        return ElmoConfig(encoder=encoder, lstm=lstm, **read_text_settings(options, where))
     except ConfigError as e:
         raise FormatError(f"{where}: {e}") from e
 
@@ -187,4 +194,5 @@ def options_from_config(config: ElmoConfig, num_characters: int) -> dict[str, An
             "n_characters": num_characters,
             "max_characters_per_token": cnn.max_characters,
         },
+        **text_settings(config),
     }

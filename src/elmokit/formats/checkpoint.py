@@ -9,6 +9,7 @@ Both ways only copy, transpose, split and negate, so a round trip is bit-equal.
 import fnmatch
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -19,14 +20,14 @@ from torch import Tensor
 
 from ..config import ElmoConfig
 from ..errors import FormatError, quoted
-from ..files.read import is_there
+from ..files.read import is_there, json_field
 from ..nn import BiLm, BiLmState, ScalarMix, Softmax
 from ..text.ids import Vocab
 
 if TYPE_CHECKING:
     import h5py
 
-Part: TypeAlias = Literal["text", "softmax", "float16"]
+Part: TypeAlias = Literal["mixes", "softmax", "float16"]
 
 OPTIONAL = ("warm_h", "warm_c")
 """Tensors that a model may have: the warm state."""
@@ -70,8 +71,8 @@ class Format:
         marks: Names that only this format has: a folder with one holds a model, or parts of one.
         anchor: The file by which a model is found in an archive.
         files: Names of all files that a model may need.
-        holds: What of a model it can hold beside the biLM: the softmax, what the model is to do
-            with text (tokenizer, normalisation, state, mixes), and weights in float16.
+        holds: What of a model it can hold beside the biLM and the way it reads text: the softmax,
+            the mixes with the warm state, and weights in float16.
         read: The model of a folder, or of one of the files in `weights`.
         write: Write a model into an empty folder; None if the format is only read.
         new_weights: Name of the file of weights in a new folder, where a user may choose it.
@@ -108,21 +109,40 @@ class Format:
 
     def lost(self, checkpoint: Checkpoint) -> list[str]:
         """What of a model this format cannot hold, in words for people."""
-        config, lost = checkpoint.config, []
-        if "text" not in self.holds:
-            if config.state != "zero":
-                lost.append(f"the choice of state ({config.state})")
-            if config.normalization != "NFC":
-                lost.append("that text is not normalised")
-            if config.tokenizer not in (None, "regex"):
-                lost.append(f"the tokenizer ({config.tokenizer})")
-            if config.mixes:
-                lost.append(f"the mixes ({', '.join(config.mixes)})")
+        lost = []
+        if "mixes" not in self.holds:
+            if checkpoint.config.mixes:
+                lost.append(f"the mixes ({', '.join(checkpoint.config.mixes)})")
             if "warm_h" in checkpoint.tensors:
                 lost.append("the warm state")
         if "softmax" not in self.holds and checkpoint.vocab is not None:
             lost.append("the softmax")
         return lost
+
+
+def text_settings(config: ElmoConfig) -> dict[str, Any]:
+    """How a model reads text, for the settings of a format that has no place for it.
+
+    It is one extra key, which the programs that the format comes from ignore.
+    """
+    return {
+        "elmokit": {
+            "tokenizer": config.tokenizer,
+            "normalization": config.normalization,
+            "state": config.state,
+        }
+    }
+
+
+def read_text_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The fields of an `ElmoConfig` that `text_settings` described, or those of other programs."""
+    value = partial(json_field, settings, where=where)
+    none = type(None)
+    return {
+        "tokenizer": value("elmokit.tokenizer", str, none, default=None),
+        "normalization": value("elmokit.normalization", str, none, default="NFC"),
+        "state": value("elmokit.state", str, default="zero"),
+    }
 
 
 def expected_tensors(config: ElmoConfig) -> dict[str, Tensor]:

@@ -20,7 +20,9 @@ from .checkpoint import (
     Rule,
     expected_tensors,
     joined,
+    read_text_settings,
     renamed,
+    text_settings,
     to_ours,
     to_theirs,
 )
@@ -77,7 +79,7 @@ def write_manylangs(checkpoint: Checkpoint, folder: Path) -> None:
         if dictionary is not None:
             lines = "".join(f"{entry}\t{i}\n" for entry, i in dictionary.items())
             (folder / file).write_text(lines, encoding="utf-8", newline="\n")
-    write_json(folder / "cnn.json", _settings(config))
+    write_json(folder / "cnn.json", _settings(config) | text_settings(config))
     write_json(folder / "config.json", {"config_path": "cnn.json"})
 
 
@@ -234,7 +236,7 @@ def _config(settings: dict[str, Any], source: Mapping[str, Tensor], folder: Path
                 proj_clip=setting("encoder.proj_clip", *_NUMBER, default=_CLIP),
                 forget_bias=0.0,
             ),
-            tokenizer=None,
+            **read_text_settings(settings, str(folder)),
         )
     except FormatError:
         raise

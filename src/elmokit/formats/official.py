@@ -1,7 +1,6 @@
 """The official pair: `options.json` and an HDF5 file of weights (bilm-tf, AllenNLP)."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +9,10 @@ import numpy as np
 from torch import Tensor
 
 from ..config import ElmoConfig, EncoderConfig
-from ..errors import FileError, FormatError
+from ..errors import FileError
 from ..files.folders import check_whole
-from ..files.read import check_readable, is_there, list_folder, read_json, read_words
+from ..files.hdf5 import datasets, open_hdf5, read_errors
+from ..files.read import is_there, list_folder, read_json, read_words
 from ..files.write import check_space, new_hdf5, write_json
 from ..text.ids import Vocab
 from .bilm_tf import config_from_options, official_name, options_from_config, rules, softmax_rules
@@ -21,8 +21,6 @@ from .checkpoint import Checkpoint, Format, expected_tensors, to_ours, to_theirs
 WEIGHTS, SOFTMAX, TOKENS, OTHER = "weights", "softmax", "token embeddings", "other"
 
 _NEW_WEIGHTS = "weights.hdf5"
-_MAX_COMPRESSION = 1032
-"""No deflated byte holds more than this; it bounds the memory that a small file can ask for."""
 
 
 def hdf5_files(folder: Path, *suffixes: str) -> list[Path]:
@@ -32,7 +30,7 @@ def hdf5_files(folder: Path, *suffixes: str) -> list[Path]:
 
 def kind_of_hdf5(path: Path) -> str:
     """What an HDF5 file holds, by its content."""
-    with open_hdf5(path) as file, _read_errors(path):
+    with open_hdf5(path) as file, read_errors(path):
         names = set(file)  # by name alone: to ask for an item would follow a link
     if "RNN_0" in names:
         return WEIGHTS
@@ -66,7 +64,7 @@ def read_official(
     if token_embeddings is not None and words is not None:
         config, table = _read_token_table(config, token_embeddings, words)
     with open_hdf5(weights) as file:
-        source = {official_name(name): data for name, data in _datasets(file, weights).items()}
+        source = {official_name(name): data for name, data in datasets(file, weights).items()}
         expected = expected_tensors(config)
         weight_rules = [rule for rule in rules(config) if rule.ours[0] not in table]
         tensors = to_ours(weight_rules, source, expected, str(weights)) | table
@@ -76,7 +74,7 @@ def read_official(
         checkpoint.words = {word: i for i, word in enumerate(words)}
     elif softmax is not None and words is not None:
         with open_hdf5(softmax) as file:
-            add_softmax(checkpoint, _datasets(file, softmax), words, str(softmax))
+            add_softmax(checkpoint, datasets(file, softmax), words, str(softmax))
     return checkpoint
 
 
@@ -160,66 +158,7 @@ def _read_token_table(
     expected = expected_tensors(config)
     table_rules = rules(config)[:1]
     with open_hdf5(path) as file:
-        return config, to_ours(table_rules, _datasets(file, path), expected, str(path))
-
-
-@contextmanager
-def open_hdf5(path: Path) -> Iterator[h5py.File]:
-    """An HDF5 file to read; one that is missing or broken is an error that says so."""
-    check_readable(path)
-    try:
-        file = h5py.File(path, "r")
-    except OSError as e:
-        raise FormatError(
-            f"{path} is not a readable HDF5 file ({e!s:.120}); download it again"
-        ) from e
-    with file:
-        yield file
-
-
-def _datasets(file: h5py.File, path: Path) -> dict[str, h5py.Dataset]:
-    """All datasets of a file; links, and data that are not in the file, are refused."""
-    datasets: dict[str, h5py.Dataset] = {}
-    groups: list[tuple[str, h5py.Group]] = [("", file)]
-    seen: set[int] = set()
-    while groups:
-        prefix, group = groups.pop()
-        with _read_errors(path, prefix):
-            names = list(group)
-        for name in names:
-            full = f"{prefix}{name}"
-            with _read_errors(path, full):
-                if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                    raise FormatError(f"{path}: {full} is a link; the file must hold its weights")
-                item = group[name]
-                if isinstance(item, h5py.Dataset):
-                    _check_dataset(item, f"{path}: {full}")
-                    datasets[full] = item
-                elif (address := h5py.h5o.get_info(item.id).addr) not in seen:
-                    seen.add(address)  # groups can hold each other
-                    groups.append((f"{full}/", item))
-    return datasets
-
-
-def _check_dataset(item: h5py.Dataset, what: str) -> None:
-    """Refuse data that lie in other files, and sizes for which there are no data."""
-    if item.external or item.is_virtual:
-        raise FormatError(f"{what} points to another file; the file must hold its weights")
-    if item.shape is None or item.id.get_storage_size() * _MAX_COMPRESSION < item.nbytes:
-        raise FormatError(f"{what} has a shape, but no data; download the file again")
-
-
-@contextmanager
-def _read_errors(path: Path, name: str = "") -> Iterator[None]:
-    """Turn what h5py raises for damaged files, which is many things, into an error of ours."""
-    try:
-        yield
-    except FormatError:
-        raise
-    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as e:
-        raise FormatError(
-            f"{path}: {name or '/'} cannot be read ({e!s:.120}); download it again"
-        ) from e
+        return config, to_ours(table_rules, datasets(file, path), expected, str(path))
 
 
 def _write_hdf5(path: Path, tensors: Mapping[str, Tensor]) -> None:

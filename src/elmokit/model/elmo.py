@@ -193,9 +193,9 @@ class Elmo(nn.Module):
         token_embeddings: str | Path | None = None,
         device: Device = None,
         dtype: DType = "float32",
-        state: StateMode = "zero",
+        state: StateMode | None = None,
         tokenizer: str | TokenizerFunction | None = None,
-        normalization: Normalization | None = "NFC",
+        normalization: Normalization | Literal["as saved"] | None = "as saved",
         requires_grad: bool = False,
         engine: EngineName = "auto",
         precision: Precision = "float32",
@@ -211,6 +211,8 @@ class Elmo(nn.Module):
             token_embeddings: HDF5 file of cached token vectors, to read words by `vocab` instead
                 of by their characters.
             device: As in `from_pretrained`, like all that follow.
+            state: By default as `elmokit convert` noted in the options, or else `zero`; likewise
+                the tokenizer and the normalisation.
         """
         paths = {"vocab": vocab, "softmax": softmax, "token_embeddings": token_embeddings}
         checkpoint = read_official(
@@ -218,12 +220,14 @@ class Elmo(nn.Module):
             local_copy(weights),
             **{name: local_copy(path) if path else None for name, path in paths.items()},
         )
-        checkpoint.config = replace(checkpoint.config, tokenizer=None)
-        execution = Execution(
-            device=device, dtype=dtype, requires_grad=requires_grad, engine=engine,
-            precision=precision, cache_words=cache_words,
-        )  # fmt: skip
-        return cls._from_read(checkpoint, execution, state, tokenizer, normalization)
+        try:
+            execution = Execution(
+                device=device, dtype=dtype, requires_grad=requires_grad, engine=engine,
+                precision=precision, cache_words=cache_words,
+            )  # fmt: skip
+            return cls._from_read(checkpoint, execution, state, tokenizer, normalization)
+        except ConfigError as e:
+            raise ConfigError(f"{options}: {e}") from e
 
     @classmethod
     def _from_read(

@@ -5,6 +5,7 @@ of its lines (HDF5 also keeps the text for its index, npz 0.4 kB per line for th
 """
 
 from .write import Entry as Entry
+from .write import Offsets as Offsets
 from .write import check_output as check_output
 from .write import write_jsonl as write_jsonl
 from .write import write_vectors as write_vectors

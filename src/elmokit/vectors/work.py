@@ -15,16 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from .. import __version__
 from ..errors import ConfigError, FormatError, quoted
 from ..files.arrays import load_arrays, save_arrays
 from ..files.folders import Work, open_work
 from ..files.read import MAX_WORDS_BYTES, check_readable, is_there
 from ..files.write import check_space, write_errors
-from .write import BINARY, Entry, json_lines, write_vectors
+from .write import BINARY, Entry, Offsets, json_lines, write_vectors
 
 log = logging.getLogger(__name__)
 
@@ -32,25 +33,33 @@ _KINDS = {
     "digest": (np.uint8, 1), "words": (np.uint8, 1), "shapes": (np.int64, 2),
     "values": (np.float32, 1),
 }  # fmt: skip
+_VERSION = "elmokit"
+"""The setting that names the version which began a run; older ones kept no offsets either."""
 _CHUNK = 1 << 20
 
 
 @contextmanager
-def open_unfinished(output: Path, ndim: int) -> Iterator["Unfinished"]:
-    """The finished part of a run in OUT.partial, for this process alone; `ndim` as in `write`."""
+def open_unfinished(
+    output: Path, ndim: int, metadata: Mapping[str, object] | None = None
+) -> Iterator["Unfinished"]:
+    """The finished part of a run in OUT.partial, for this process alone.
+
+    `ndim` and `metadata` are those of `write_vectors`.
+    """
     with open_work(output) as work:
         # A run of an older version has kept blocks of JSON lines, too.
         is_jsonl = output.suffix.lower() == ".jsonl" and not is_there(_block_path(work, 0))
-        yield Lines(work, ndim) if is_jsonl else Blocks(work, ndim)
+        yield Lines(work, ndim) if is_jsonl else Blocks(work, ndim, metadata)
 
 
 class Unfinished(ABC):
     """The finished lines of one run; make it with `open_unfinished`."""
 
-    def __init__(self, work: Work, ndim: int) -> None:
+    def __init__(self, work: Work, ndim: int, metadata: Mapping[str, object] | None = None) -> None:
         self.work = work
         self.output = work.output
         self.ndim = ndim
+        self.metadata = metadata
         self.num_lines = 0
         self.result = work.folder / f"result{work.output.suffix}"
 
@@ -64,10 +73,12 @@ class Unfinished(ABC):
         except FormatError as e:
             raise FormatError(f"{e}; leave --resume out to begin anew") from e
         if found is None:
-            self.work.begin(settings, "unfinished work is discarded (--resume keeps it)")
+            noted = {**settings, _VERSION: __version__}
+            self.work.begin(noted, "unfinished work is discarded (--resume keeps it)")
             self.result.unlink(missing_ok=True)
             return
-        found = {"sentences": "lines", **found}  # work of older versions does not say
+        # Work of older versions does not say these.
+        found = {"sentences": "lines", "empty": "none", **found}
         for name, value in settings.items():
             if found.get(name) != value:
                 raise ConfigError(
@@ -76,6 +87,13 @@ class Unfinished(ABC):
                 )
         self._skip_finished(lines)
         log.info("%s: continued after %d lines", self.work.folder, self.num_lines)
+        if _VERSION not in found and self.num_lines:
+            log.warning(
+                "%s was begun by an older elmokit: lines 1..%d have no offsets; leave --resume "
+                "out to begin anew",
+                self.work.folder,
+                self.num_lines,
+            )
 
     @abstractmethod
     def add(self, entries: Sequence[Entry]) -> None:
@@ -97,7 +115,7 @@ class Unfinished(ABC):
 
         try:
             with write_errors(self.output, self.result):
-                write_vectors(self.result, counted(), self.ndim)
+                write_vectors(self.result, counted(), self.ndim, self.metadata)
             self.work.publish(self.result)
         finally:
             self.result.unlink(missing_ok=True)
@@ -211,14 +229,18 @@ class _Group(NamedTuple):
 class Blocks(Unfinished):
     """Files of arrays, each named by its first line: lines, their tokens and their vectors."""
 
-    def __init__(self, work: Work, ndim: int) -> None:
-        super().__init__(work, ndim)
+    def __init__(self, work: Work, ndim: int, metadata: Mapping[str, object] | None = None) -> None:
+        super().__init__(work, ndim, metadata)
         self._files: list[Path] = []
         self._num_bytes = 0
 
     def add(self, entries: Sequence[Entry]) -> None:
         texts = [entry.text for entry in entries]
-        words = {"texts": texts, "tokens": [entry.tokens for entry in entries]}
+        words = {
+            "texts": texts,
+            "tokens": [entry.tokens for entry in entries],
+            "offsets": [entry.offsets for entry in entries],
+        }
         path = _block_path(self.work, self.num_lines)
         save_arrays(
             path,
@@ -240,7 +262,10 @@ class Blocks(Unfinished):
     def finish(self) -> int:
         if self.output.suffix.lower() in BINARY:
             with write_errors(self.output, self.result):
-                check_space(self.result, self._num_bytes)
+                # Sentences are there twice, and in an npz file for a moment once more.
+                is_npz = self.output.suffix.lower() == ".npz"
+                copies = 1 if self.ndim > 1 else 3 if is_npz else 2
+                check_space(self.result, copies * self._num_bytes)
         return self.write(self.entries())
 
     def _skip_finished(self, lines: Iterator[str]) -> None:
@@ -270,10 +295,12 @@ def _load(path: Path, first: int) -> list[Entry]:
     try:
         words = json.loads(arrays["words"].tobytes())
         texts, tokens = words["texts"], words["tokens"]
+        # Older versions kept none.
+        offsets = [_offsets(spans) for spans in words.get("offsets", [None] * len(texts))]
         is_whole = (
             all(isinstance(text, str) for text in texts)
             and all(isinstance(token, str) for line in tokens for token in line)
-            and 0 < len(texts) == len(tokens) == len(shapes)
+            and 0 < len(texts) == len(tokens) == len(offsets) == len(shapes)
             and _digest(texts) == arrays["digest"].tobytes()
             and shapes.min() >= 0
             and int(shapes.prod(axis=1).sum()) == len(values)
@@ -284,9 +311,13 @@ def _load(path: Path, first: int) -> list[Entry]:
         raise FormatError(f"{path} is damaged (its parts do not fit together)")
     vectors = np.split(values, np.cumsum(shapes.prod(axis=1))[:-1])
     return [
-        Entry(first + i, text, tokens[i], vectors[i].reshape(shapes[i]))
+        Entry(first + i, text, tokens[i], vectors[i].reshape(shapes[i]), offsets[i])
         for i, text in enumerate(texts)
     ]
+
+
+def _offsets(spans: Any) -> Offsets | None:
+    return None if spans is None else [(int(start), int(end)) for start, end in spans]
 
 
 def _digest(lines: Iterable[str]) -> bytes:

@@ -295,7 +295,10 @@ def load_bilm(
             bias = checkpoint.tensors[name].clone()
             bias[lstm.dim : 2 * lstm.dim] += lstm.forget_bias
             checkpoint.tensors[name] = bias
-    checkpoint.config = replace(checkpoint.config, lstm=replace(lstm, forget_bias=0.0))
+    # It reads ids and keeps its states itself, so that no tokenizer has to be installed.
+    checkpoint.config = replace(
+        checkpoint.config, lstm=replace(lstm, forget_bias=0.0), tokenizer=None, state="zero"
+    )
     return Model.from_checkpoint(
         checkpoint, Execution(device="cpu", requires_grad=requires_grad)
     ).bilm
