@@ -94,11 +94,11 @@ def embed_cli(
 ) -> None:
     """Embed a text file, one sentence per line.
 
-        Line N (from 0) becomes the dataset or key N, a blank line an empty one. With --sentences split,
-    the entry of a line has the tokens of all its sentences, each embedded on its own. HDF5 files
-    are laid out as AllenNLP and bilm-tf wrote them. Files also hold each line's tokens and offsets,
-    and what made the vectors (docs/files.md). OUT appears when it is complete; a run that was
-    interrupted or killed continues with --resume.
+    Line N (from 0) becomes the dataset or key N, a blank line an empty one. With --sentences
+    split, the entry of a line has the tokens of all its sentences, each embedded on its own. HDF5
+    files are laid out as AllenNLP and bilm-tf wrote them. Files also hold each line's tokens and
+    offsets, and what made the vectors (docs/files.md). OUT appears when it is complete; a run that
+    was interrupted or killed continues with --resume.
     """
     if output == "-" and resume:
         raise ConfigError("--resume needs a file to continue: give one with -o OUT")
