@@ -122,8 +122,9 @@ def answers(elmo: Elmo) -> dict[str, Any]:
     found["words"] = elmo.token_vectors(["gift", "배"])
     found["stream"] = np.concatenate(list(elmo.embed_stream(TEXTS)))
     found["score"] = [(score.forward, score.backward) for score in elmo.score(TEXTS)]
-    found["perplexity"] = elmo.perplexity(TEXTS)
-    found["streams"] = elmo.perplexity(TEXTS, streams=2)
+    found["perplexity"] = elmo.perplexity(TEXTS)[:5]
+    found["streams"] = elmo.perplexity(TEXTS, streams=2)[:5]
+    found["bits"] = elmo.perplexity(TEXTS).bits_per_character
     found["substitutes"] = [s[1:] for s in elmo.substitutes(tokens, 3, index=3).best]
     output = elmo([tokens, ["a"]])
     found["layers"] = output.layers.detach().cpu()

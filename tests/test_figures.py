@@ -13,6 +13,7 @@ pytest.importorskip("matplotlib", reason="needs elmokit[plot]")
 def rows(values: list[float], losses: list[float] | None = None) -> list[dict[str, float]]:
     return [
         {
+            "step": i + 1,
             "tokens": 1000.0 * i,
             "loss": losses[i] if losses else 5.0,
             "valid_forward": value,

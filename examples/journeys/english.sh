@@ -5,7 +5,7 @@
 #
 # Every step checks what it prints, so the script stops where an answer is not the documented one.
 set -euo pipefail
-shows() { tee /dev/stderr | grep -q -- "$1" || { echo "expected: $1" >&2; exit 1; }; }
+shows() { tee /dev/stderr | grep -- "$1" > /dev/null || { echo "expected: $1" >&2; exit 1; }; }
 
 # What is this model?
 elmokit info en | shows "English Wikipedia"

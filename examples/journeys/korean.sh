@@ -5,7 +5,7 @@
 #
 # 단계마다 결과를 확인하므로, 문서와 다른 결과가 나오면 거기서 멈춥니다.
 set -euo pipefail
-shows() { tee /dev/stderr | grep -q -- "$1" || { echo "expected: $1" >&2; exit 1; }; }
+shows() { tee /dev/stderr | grep -- "$1" > /dev/null || { echo "expected: $1" >&2; exit 1; }; }
 
 # 어떤 모델인가요?
 elmokit info ko | shows "Korean Wikipedia"

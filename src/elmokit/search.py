@@ -146,7 +146,7 @@ def nearest(
     if layer == "all":
         raise ConfigError("layer='all': expected one layer, 'average', 'top' or a mix")
     tokens, position = parse_marked(elmo.reader, query)
-    texts, found = with_text_mode(sentences, mode)
+    texts, found = with_text_mode(check_iterable(sentences), mode)
     (vectors,) = elmo.embed([tokens], layers=layer, sentences=found, show_progress_bar=False)
     target = normalise(vectors[position])
     if not np.isfinite(target).all():
@@ -205,7 +205,7 @@ class _Candidates:
 
     def _read(self) -> Iterator[tuple[int, TextOrTokens, list[list[str]]]]:
         """Each text that can hold a match, its number, and the tokens of its sentences."""
-        for index, item in enumerate(check_iterable(self.texts)):
+        for index, item in enumerate(self.texts):
             text = check_sentence(item, index)
             sentences = self.elmo.reader.sentences(text, self.mode)
             tokens = list(chain.from_iterable(sentences))

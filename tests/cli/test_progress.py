@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from task_data import write_data
 
+import elmokit
 from elmokit.cli.report import Progress
 
-HOMOGRAPHS = Path(__file__).resolve().parents[2] / "examples" / "data" / "en_homographs.tsv"
+HOMOGRAPHS = Path(elmokit.__file__).parent / "builtin" / "examples" / "en_homographs.tsv"
 
 
 class Clock:

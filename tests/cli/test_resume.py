@@ -129,7 +129,7 @@ def test_interrupted_run_continues(
     output = long_text.with_name("out.h5")
     arguments = ("embed", model, long_text, "-o", output, "--layers", "all")
     interrupted_after(num_blocks, monkeypatch)
-    result = run(*arguments, code=130)
+    result = run(*arguments, "-q", code=130)
     assert result.stderr == "elmokit: interrupted; continue with --resume\n"
     assert not output.exists()
     assert output.with_name("out.h5.partial").exists() == (num_blocks > 0)

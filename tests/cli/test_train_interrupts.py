@@ -153,7 +153,7 @@ def test_the_command_has_every_option_that_was_given(
         "verbose": ("--verbose",),
     }
     names = inspect.signature(train_cli).parameters.keys()
-    assert names == given.keys() | {"context", "task", "resume", "force"}
+    assert names == given.keys() | {"context", "task", "resume", "force", "head"}
     words = [str(word) for option in given.values() for word in option]
     said = run("train", "ner", *words, code=130).stderr
     command = shlex.split(said.partition("resume with: ")[2])
@@ -162,6 +162,9 @@ def test_the_command_has_every_option_that_was_given(
     assert again == said
     assert calls[0][1].pop("resume") is False and calls[1][1].pop("resume") is True
     assert calls[0] == calls[1]
+    words[words.index("--config") : words.index("--config") + 6] = ["--head", "linear"]
+    said = run("train", "classify", *words, code=130).stderr
+    assert "--head linear" in said
 
 
 def test_options_at_their_defaults_are_left_out(

@@ -93,7 +93,7 @@ def test_embed_says_what_to_do(full: Path, tmp_path: Path) -> None:
     make_tiny().save_pretrained(tmp_path / "model")
     (tmp_path / "in.txt").write_text("a b c d e f g h\n" * 105, encoding="utf-8")
     arguments = ["embed", str(tmp_path / "model"), str(tmp_path / "in.txt"), "-o"]
-    result = CliRunner().invoke(app, [*arguments, str(full / "x.h5")])
+    result = CliRunner().invoke(app, [*arguments, str(full / "x.h5"), "--quiet"])
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1
     assert f"{full}/x.h5 cannot be written: it needs" in result.stderr

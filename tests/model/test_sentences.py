@@ -53,9 +53,10 @@ def test_a_sentence_vector_is_pooled_over_all_tokens(
     tokenizer: str, text: str, parts: list[str]
 ) -> None:
     elmo = make(tokenizer)
-    expected = np.concatenate(elmo.embed(parts)).mean(axis=0)
-    np.testing.assert_allclose(elmo.encode(text, sentences="split"), expected, atol=1e-6)
-    (encoded,) = elmo.encode([text], sentences="split")
+    expected = np.concatenate(elmo.embed(parts, layers="top")).mean(axis=0)
+    found = elmo.encode(text, layers="top", sentences="split")
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    (encoded,) = elmo.encode([text], layers="top", sentences="split")
     np.testing.assert_allclose(encoded, expected, atol=1e-6)
 
 

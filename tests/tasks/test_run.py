@@ -263,6 +263,7 @@ def test_only_the_file_that_was_split_is_split_again(
     other = tmp_path / "elsewhere" / data["classify"].name  # the same name, other texts
     lines = data["classify"].read_text(encoding="utf-8").splitlines()
     other.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n", encoding="utf-8")
+    caplog.clear()
     assert trained.evaluate(other)["examples"] == 20 and not caplog.text
     copy = tmp_path / "copy.tsv"  # another name, the same texts
     shutil.copy(data["classify"], copy)

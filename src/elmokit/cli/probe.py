@@ -13,7 +13,7 @@ import typer
 from ..config import StateMode
 from ..errors import ConfigError
 from .options import ExecutionOptions, Json, Model, Quiet, Tokenizer, check_text
-from .report import Progress, reported, say, vocabulary_facts
+from .report import Progress, model_facts, reported, say, vocabulary_facts
 
 if TYPE_CHECKING:
     from ..layers import Pooling
@@ -56,7 +56,8 @@ class Common(ExecutionOptions):
     ) -> "Elmo":
         """The model at `source`, with a line about it."""
         elmo = ExecutionOptions.load(self, source, tokenizer, state)
-        Progress(self.quiet).model(source, elmo)
+        if not self.quiet:
+            say(f"{source}: {model_facts(elmo)}")
         return elmo
 
     def show(self, name: str, probe: Callable[[], Result]) -> None:

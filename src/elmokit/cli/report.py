@@ -121,9 +121,8 @@ class Progress:
         self._header = f"{what}: {', '.join(facts)}"
 
     def model(self, source: str, elmo: "Elmo") -> None:
-        """The line about a model that is loaded."""
-        if not self.quiet:
-            say(f"{source}: {model_facts(elmo)}")
+        """The line about a model that is loaded, said when the first stage begins."""
+        self.header(source, model_facts(elmo))
 
     def __call__(
         self, stage: str, done: float = 0.0, total: float | None = 1.0, unit: str = ""

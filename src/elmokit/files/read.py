@@ -128,14 +128,14 @@ def read_words(path: Path) -> Iterator[str]:
     return read_lines(path)
 
 
-def read_lines(source: Path | str, limit: int = MAX_LINE_BYTES) -> Iterator[str]:
+def read_lines(source: Path | str, limit: int | None = None) -> Iterator[str]:
     """The lines of a text file, without their ends; `-` is standard input.
 
     `.gz`, `.xz` and `.zst` files are decompressed. Only a newline ends a line, so that line numbers
-    are those of every other program. Lines of more than `limit` bytes, and bytes that are not
-    UTF-8, are an error with their line.
+    are those of every other program. Lines of more than `limit` bytes (64 MiB by default), and bytes
+    that are not UTF-8, are an error with their line.
     """
-    path = Path(source)
+    path, limit = Path(source), MAX_LINE_BYTES if limit is None else limit
     number = 0
     with _read_errors(path, lambda: f"after line {number}"), _open_binary(path) as file:
         lines = iter(lambda: file.readline(limit + 1), b"")
