@@ -249,7 +249,7 @@ def process_of(*arguments: object, **options: Any) -> "subprocess.Popen[bytes]":
 
 def test_stdin_to_stdout_is_utf8_in_any_locale(model: Path, elmo: Elmo, text: Path) -> None:
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PATH": ""}
-    process = process_of("embed", model, "-", env=locale)
+    process = process_of("embed", model, "-", "-q", env=locale)
     out, err = process.communicate(text.read_bytes())
     assert (process.returncode, err) == (0, b"")
     rows = [json.loads(line) for line in out.decode("utf-8").splitlines()]
