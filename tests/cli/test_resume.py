@@ -168,10 +168,10 @@ def unfinished(
 
 
 @pytest.mark.parametrize(
-    "change", [("--layers", "top"), ("--level", "sentence"), ("--tokenizer", "whitespace"),
-               ("--state", "warm")]
+    "change", [("--layers", "top"), ("--level", "sentence", "--layers", "average"),
+               ("--tokenizer", "whitespace"), ("--state", "warm")]
 )  # fmt: skip
-def test_other_settings_are_refused(run: Any, unfinished: Any, change: tuple[str, str]) -> None:
+def test_other_settings_are_refused(run: Any, unfinished: Any, change: tuple[str, ...]) -> None:
     result = run(*unfinished, "--resume", *change, code=1)
     assert f"{change[0][2:]}=" in result.stderr and f"not {change[1]!r}" in result.stderr
     run(*unfinished, "--resume")  # what was done is still there

@@ -79,6 +79,16 @@ def test_sentences_are_also_one_array_with_nan_for_blank_lines(
         assert file["vectors"].shape == (3, 4) and np.isnan(file["vectors"][...]).all()
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_blank_line_that_was_filled_is_no_empty_one(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    zeros = np.zeros(4, np.float32)
+    write_vectors(tmp_path / f"x{suffix}", [Entry(0, "", [], zeros, [])], 1, METADATA)
+    (line,) = read_vectors(tmp_path / f"x{suffix}")
+    np.testing.assert_array_equal(line.vectors, zeros)
+
+
 def fields(entry: Entry) -> list[Any]:
     return [entry.index, entry.text, entry.tokens, entry.vectors, entry.offsets]
 
