@@ -146,7 +146,8 @@ def nearest(
     if layer == "all":
         raise ConfigError("layer='all': expected one layer, 'average', 'top' or a mix")
     tokens, position = parse_marked(elmo.reader, query)
-    texts, found = with_text_mode(check_iterable(sentences), mode)
+    check_iterable(sentences)
+    texts, found = with_text_mode(sentences, mode)
     (vectors,) = elmo.embed([tokens], layers=layer, sentences=found, show_progress_bar=False)
     target = normalise(vectors[position])
     if not np.isfinite(target).all():

@@ -81,5 +81,7 @@ def test_work_in_progress_keeps_its_sentences(run: Any, model: Path, tmp_path: P
     from elmokit.embed_file import _settings
 
     elmo = Elmo.from_pretrained(model, device="cpu")
-    found = [_settings(elmo, "top", "token", "mean", None, mode) for mode in (None, "lines", "split")]
+    found = [
+        _settings(elmo, "top", "token", "mean", None, mode) for mode in (None, "lines", "split")
+    ]
     assert found[0] == found[1] != found[2]

@@ -132,8 +132,8 @@ def read_lines(source: Path | str, limit: int | None = None) -> Iterator[str]:
     """The lines of a text file, without their ends; `-` is standard input.
 
     `.gz`, `.xz` and `.zst` files are decompressed. Only a newline ends a line, so that line numbers
-    are those of every other program. Lines of more than `limit` bytes (64 MiB by default), and bytes
-    that are not UTF-8, are an error with their line.
+    are those of every other program. Lines of more than `limit` bytes (64 MiB by
+    default), and bytes that are not UTF-8, are an error with their line.
     """
     path, limit = Path(source), MAX_LINE_BYTES if limit is None else limit
     number = 0
