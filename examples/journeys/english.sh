@@ -21,10 +21,10 @@ elmokit embed en text.txt -o vectors.h5 --layers top
 python - <<'PYTHON'
 from elmokit import read_vectors
 
-with read_vectors("vectors.h5") as vectors:
-    print(vectors.metadata["model"], vectors.metadata["layers"])
-    for entry in vectors:
-        print(entry.index, entry.tokens, entry.vectors.shape)
+vectors = read_vectors("vectors.h5")
+print(vectors.metadata["model"], vectors.metadata["layers"])
+for entry in vectors:
+    print(entry.index, entry.tokens, entry.vectors.shape)
 PYTHON
 
 # Where is a word used like mine? The word in brackets, in the text as it was written.
@@ -61,8 +61,8 @@ to O
 London B-LOC
 . O
 DATA
-elmokit train ner --train names.conll --dev names.conll --model en -o names --set train.epochs=12 \
-    --set train.batch_size=2 --set train.lr=0.005 --set lstm_dim=32
+elmokit train ner --train names.conll --dev names.conll --model en -o names --quiet \
+    --set train.epochs=30 --set train.patience=0 --set train.lr=0.005 --set dropout=0
 python - <<'PYTHON'
 from elmokit import load_task
 
@@ -71,6 +71,7 @@ print(tagger)
 text = "Anna Lee came to Paris."
 result = tagger(text)
 print(result)
+assert result.entities
 for entity in result.entities:
     assert text[entity.start : entity.end] == entity.text
 assert [result.text for result in tagger([text, ""])] == [text, ""]

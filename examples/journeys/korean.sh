@@ -71,8 +71,8 @@ cat > names.conll <<'DATA'
 다 O
 . O
 DATA
-elmokit train ner --train names.conll --dev names.conll --model ko -o names --set train.epochs=12 \
-    --set train.batch_size=2 --set train.lr=0.005 --set lstm_dim=32
+elmokit train ner --train names.conll --dev names.conll --model ko -o names --quiet \
+    --set train.epochs=30 --set train.patience=0 --set train.lr=0.005 --set dropout=0
 python - <<'PYTHON'
 from elmokit import load_task
 
@@ -80,6 +80,7 @@ tagger = load_task("names")
 text = "김민수는 서울에서 태어났다."
 result = tagger(text)
 print(result)
+assert result.entities
 for entity in result.entities:
     assert text[entity.start : entity.end] == entity.text
 PYTHON

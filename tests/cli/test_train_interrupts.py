@@ -161,6 +161,7 @@ def test_the_command_has_every_option_that_was_given(
     again = run(*command[1:], code=130).stderr
     assert again == said
     assert calls[0][1].pop("resume") is False and calls[1][1].pop("resume") is True
+    assert calls[0][1].pop("on_stage") is not calls[1][1].pop("on_stage")
     assert calls[0] == calls[1]
     words[words.index("--config") : words.index("--config") + 6] = ["--head", "linear"]
     said = run("train", "classify", *words, code=130).stderr

@@ -207,7 +207,9 @@ def vocabulary_facts(elmo: "Elmo") -> dict[str, Any] | None:
 
 
 def _amount(number: float, unit: str) -> str:
-    return in_bytes(round(number)) if unit == "bytes" else f"{number:,.0f} {unit}".rstrip()
+    if unit == "bytes":
+        return in_bytes(round(number))
+    return f"{number:,.0f} {unit.removesuffix('s') if number == 1 else unit}".rstrip()
 
 
 def shows_bar(no_progress: bool, quiet: bool) -> bool:
