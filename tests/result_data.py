@@ -8,6 +8,7 @@ from typing import Any
 
 from coref_data import config as coref_config
 from coref_data import write_stories
+from generation_data import translate_config, write_pairs
 from jsonschema import Draft202012Validator
 from squad_data import squad_config, write_squad
 from task_data import TRAIN, WORDS, bcn_config, ner_config, write_data
@@ -30,6 +31,7 @@ TEXTS = {
     "snli": ["a dog runs", "it moves"],
     "srl": ["Anna [gave] him tea and Bob [sings]."],
     "coref": ["Anna met Bob. She likes him."],
+    "translate": ["Bob eats bread."],
     "squad": ["Who came?", "In 1901, Bob came to Rome."],
 }
 
@@ -37,6 +39,8 @@ TEXTS = {
 def write_task_data(task: str, folder: Path) -> tuple[Path, Any]:
     """A file that the task trains on, and the settings of a tiny model."""
     short = {"epochs": 1}
+    if task == "translate":
+        return write_pairs(folder / "pairs.tsv"), translate_config(short, {"place": "none"})
     if task in ("ner", "classify"):
         make = ner_config if task == "ner" else bcn_config
         return write_data(folder)[task == "classify"], make(short, place="none")

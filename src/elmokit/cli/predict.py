@@ -52,6 +52,17 @@ def predict_cli(
             "--model", metavar="MODEL", help="Where the biLM is now; default: where it was."
         ),
     ] = None,
+    beam: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="For translate: width of the beam; 1 is greedy."),
+    ] = None,
+    n_best: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="For translate: print the N best, with scores."),
+    ] = None,
+    align: Annotated[
+        bool, typer.Option("--align", help="For translate, with --json: the attention, too.")
+    ] = False,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -60,10 +71,10 @@ def predict_cli(
 
     ner prints a token and its tag per line, and an empty line after each sentence; classify and
     snli print the label and the probabilities of all; squad prints the answer, srl and coref the
-    text with its parts in brackets. Of a line, snli reads a premise, a tab and a hypothesis; srl a
-    sentence with each [predicate] in brackets; squad a question, a tab and a text, or a JSON object
-    with question and context. With --json, all print one object per text, with the text itself and
-    the offsets of what was found in it.
+    text with its parts in brackets; translate prints one line for each line. Of a line, snli reads
+    a premise, a tab and a hypothesis; srl a sentence with each [predicate] in brackets; squad a
+    question, a tab and a text, or a JSON object with question and context. With --json, all print
+    one object per text, with the text itself and the offsets of what was found in it.
 
     TEXT can also be a file of the kind that the task trains on, such as CoNLL columns or SQuAD's
     JSON; the labels in it are ignored.
@@ -76,7 +87,13 @@ def predict_cli(
         raise ConfigError(f"--question asks about text; --format {form} has its own questions")
     if context is None and not Path(text).is_dir():  # a task may read a folder of files
         check_text(text)
+    if align and not as_json:
+        raise ConfigError("--align: expected --json, which has a place for the attention")
     trained = load_task(run, model=model, device=device)
+    asked = {"beam": beam, "n_best": n_best, "align": align or None}
+    changes = {name: value for name, value in asked.items() if value is not None}
+    if changes:
+        trained = trained.decoding(**changes)
     chosen = "text" if question else form or trained.task.format_of(text)
     if chosen != "text":
         every = trained.unlabelled(text, chosen)

@@ -19,13 +19,24 @@ def train_cli(
     task: Annotated[
         str,
         typer.Argument(
-            metavar="TASK", help="ner, classify, squad, snli, srl, coref, or an installed task."
+            metavar="TASK",
+            help="ner, classify, squad, snli, srl, coref, translate, or an installed task.",
         ),
     ],
     train: Annotated[str, typer.Option("--train", metavar="FILE", help="File to learn from.")],
     dev: Annotated[
         str, typer.Option("--dev", metavar="FILE", help="File that says which epoch is the best.")
     ],
+    train_target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="For translate: the target of each line of --train; else a table."
+        ),
+    ] = None,
+    dev_target: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Likewise, of each line of --dev.")
+    ] = None,
+    *,
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="RUN", help="Folder of the run.")
     ],
@@ -87,8 +98,12 @@ def train_cli(
     base = _resolve(task, config)
     if head is not None and not hasattr(base, "head"):
         raise ConfigError(f"--head {quoted(head)}: the task {task} has one model; leave it out")
+    if (train_target or dev_target) and not hasattr(base, "train_target"):
+        raise ConfigError(f"--train-target, --dev-target: the task {task} reads one file each")
     for name, value in (
         ("head", head),
+        ("train_target", train_target),
+        ("dev_target", dev_target),
         ("elmo.place", elmo),
         ("elmo.layers", elmo_layers),
         ("tokenizer", tokenizer),

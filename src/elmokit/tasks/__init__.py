@@ -15,6 +15,7 @@ from .parts.bilm import load_bilm as load_bilm
 from .parts.embedding import TaskEmbedding as TaskEmbedding
 from .parts.embedding import TokenBatch as TokenBatch
 from .registry import find_task as find_task
+from .results import Alignment as Alignment
 from .results import Argument as Argument
 from .results import CorefResult as CorefResult
 from .results import Entity as Entity
@@ -22,11 +23,13 @@ from .results import LabelResult as LabelResult
 from .results import NerResult as NerResult
 from .results import OtherResult as OtherResult
 from .results import Result as Result
+from .results import ScoredText as ScoredText
 from .results import SnliResult as SnliResult
 from .results import SquadResult as SquadResult
 from .results import SrlFrame as SrlFrame
 from .results import SrlResult as SrlResult
 from .results import TextSpan as TextSpan
+from .results import TranslateResult as TranslateResult
 from .runs.describe import describe_run as describe_run
 from .runs.load import TrainedTask as TrainedTask
 from .runs.load import load_seeds as load_seeds

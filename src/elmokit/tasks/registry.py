@@ -14,12 +14,13 @@ from .snli import SnliTask
 from .squad import SquadTask
 from .srl import SrlTask
 from .task import AnyTask, Task
+from .translate import TranslateTask
 
 GROUP = "elmokit.tasks"
 OLD_NAMES = {"sentiment": "classify"}
 """Former names, which commands and runs may still have."""
 
-_ALL = (NerTask(), ClassifyTask(), SquadTask(), SnliTask(), SrlTask(), CorefTask())
+_ALL = (NerTask(), ClassifyTask(), SquadTask(), SnliTask(), SrlTask(), CorefTask(), TranslateTask())
 
 TASKS: dict[str, AnyTask] = {task.name: task for task in _ALL}
 

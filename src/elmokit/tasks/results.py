@@ -138,6 +138,35 @@ class SquadResult(Result):
     probability: float | None = None
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ScoredText(_Readable):
+    """A text that a model wrote; `score` is its normalised log probability."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Alignment(_Readable):
+    """How much a model looked at each source unit when it wrote each target unit.
+
+    `weights` has a row for each target unit, the last of which is the end of the text.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: tuple[tuple[float, ...], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class TranslateResult(Result):
+    """The translation of a text, and the n best; None of a text without words."""
+
+    translation: str | None = None
+    hypotheses: tuple[ScoredText, ...] = field(default=(), repr=False)
+    alignment: Alignment | None = field(default=None, repr=False)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class OtherResult(Result):
     """What a task of another package says, in its own words."""

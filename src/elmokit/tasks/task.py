@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypedDict, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +51,9 @@ class TaskModel(nn.Module, Generic[ExampleT, PredictionT]):
         """Learn from all examples; the mean loss."""
         raise NotImplementedError
 
+    def use(self) -> None:
+        """Called once the trained model is loaded: from now on, predictions may take longer."""
+
     def loss(self, examples: Sequence[ExampleT], read: Read) -> Tensor:
         """The mean loss of a batch, without the penalty of the mixes."""
         raise NotImplementedError
@@ -70,6 +73,8 @@ class Task(ABC, Generic[ConfigT, ExampleT, PredictionT]):
         inputs: What it is asked about: a text, or two by their names.
         formats: The formats of its data that `predict` reads, with the endings of their files; a
             format without endings must be named.
+        has_own_input: Whether its model reads something besides its `TaskEmbedding`.
+        learned_files: The files that `learn` may give.
     """
 
     name: ClassVar[str]
@@ -77,6 +82,8 @@ class Task(ABC, Generic[ConfigT, ExampleT, PredictionT]):
     config_class: type[ConfigT]
     inputs: ClassVar[tuple[str, ...]] = ("text",)
     formats: ClassVar[Mapping[str, tuple[str, ...]]] = {"data": ()}
+    has_own_input: ClassVar[bool] = False
+    learned_files: ClassVar[tuple[str, ...]] = ()
 
     def resolved(self, config: ConfigT) -> ConfigT:
         """The settings that a run has where these are asked for: those without effect are gone."""
@@ -146,6 +153,19 @@ class Task(ABC, Generic[ConfigT, ExampleT, PredictionT]):
     def label_sets(self, examples: Sequence[ExampleT]) -> LabelSets:
         """What the model must know of the training data; by default nothing."""
         return {}
+
+    def learn(
+        self, config: ConfigT, examples: Sequence[ExampleT], saved: Mapping[str, bytes]
+    ) -> tuple[ConfigT, dict[str, bytes]]:
+        """Settings that follow from the training data, and files that the model needs of them.
+
+        By default there are none. `saved` are the files of a run that resumes.
+        """
+        return config, {}
+
+    def with_learned(self, files: Mapping[str, bytes]) -> Self:
+        """The task with these files of a run."""
+        return self
 
     @abstractmethod
     def model(
@@ -291,7 +311,7 @@ def new_model(
         torch.manual_seed(seed)
         dims = (0, 0) if layers is None else (layers.num_layers, layers.dim)
         embedding = TaskEmbedding(config.elmo, config.words, table, *dims)
-        if not embedding.dim:
+        if not embedding.dim and not task.has_own_input:
             raise ConfigError(
                 "the model reads nothing: expected ELMo at the input, static vectors, words.dim "
                 "or words.char_filters above 0 (the linear head has neither of the last two)"

@@ -3,6 +3,7 @@
 RUN/
     task.json                 task, resolved settings, biLM, data, what the model knows of them
     words.txt, words.safetensors    rows of the word table, and their vectors where static
+    units.model, …            subword units, for tasks that write text
     metrics.json              scores of each seed on the development data, mean and deviation
     weights.json, weights.png       learned layer weights
     seed-1/model.safetensors  best model of a seed
@@ -20,7 +21,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import partial
@@ -34,15 +35,17 @@ from torch import Tensor, nn
 
 from ...errors import ConfigError, FileError, FormatError, quoted
 from ...files.arrays import load_tensors, open_tensors, save_tensors
-from ...files.read import is_there, json_field, read_json, read_words
+from ...files.read import check_readable, is_there, json_field, read_json, read_words
 from ...files.write import whole_file, write_json
 from ..parts.embedding import WordTable
 from ..registry import current_name
 
 VERSION = 1
+MAX_LEARNED_BYTES = 64 << 20
 CHECKPOINT = "checkpoint.safetensors"
 WRITTEN = (
     "words.txt", "words.safetensors", "metrics.json", "weights.json", "weights.png", "seed-*",
+    "*units.model",
 )  # fmt: skip
 """What a run writes beside `task.json`."""
 RESUME_ADVICE = "restore it from a copy, or train in a new folder"
@@ -159,6 +162,23 @@ def load_words(run: Path) -> WordTable | None:
     if len(matrix) != len(words):
         raise FormatError(f"{vectors} has {len(matrix)} vectors, but words.txt {len(words)} words")
     return WordTable(words, matrix.numpy())
+
+
+def save_learned(run: Path, learned: Mapping[str, bytes]) -> None:
+    """Write what a task has learned of its data before it has a model."""
+    for name, data in learned.items():
+        with whole_file(run / name) as temporary:
+            temporary.write_bytes(data)
+
+
+def load_learned(run: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """Those of the files that are there."""
+    learned = {}
+    for path in (run / name for name in names):
+        if is_there(path):
+            check_readable(path, MAX_LEARNED_BYTES)
+            learned[path.name] = path.read_bytes()
+    return learned
 
 
 def save_weights(path: Path, model: nn.Module) -> None:

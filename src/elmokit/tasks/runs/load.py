@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, overload
+from typing import Any, Generic, Self, TypeAlias, overload
 
 import torch
 
@@ -16,6 +17,7 @@ from ...text.reader import Reader
 from ..parts import bilm
 from ..parts.bilm import FrozenLayers
 from ..parts.embedding import TokenReader
+from ..parts.generation import GenerateConfig, Writer
 from ..registry import current_name, find_task
 from ..results import Result
 from ..task import (
@@ -61,13 +63,31 @@ class TrainedTask(Generic[ConfigT, ExampleT, PredictionT]):
         self._bilm = (record["model"] or {"source": "no biLM"})["source"] or "a biLM from memory"
         self._data = [record[side] for side in ("train", "dev")]
 
-    def evaluate(self, path: str | Path) -> Scores:
+    def decoding(self, **changes: Any) -> Self:
+        """This model with other settings of its search: those of `DecodeConfig`, such as `beam`."""
+        if not isinstance(self.model, Writer):
+            raise ConfigError(f"the task {self.task.name} writes no text: it has no search to set")
+        model: Any = copy(self.model)  # with the same weights
+        object.__setattr__(model, "decode", replace(self.model.decode, **changes))
+        chosen = copy(self)
+        chosen.model = model
+        return chosen
+
+    def evaluate(self, path: str | Path, target: str | Path | None = None) -> Scores:
         """The scores on a file, and the number of examples.
 
         For the file that the model has learned from, only what was held out is scored; its
         contents tell, whatever it is called now.
+
+        Args:
+            path: The file.
+            target: For tasks that write text: the file with the target of each line of `path`.
         """
         path, config = Path(path), self.config
+        if isinstance(config, GenerateConfig):
+            config = replace(config, dev_target=None if target is None else str(target))
+        elif target is not None:
+            raise ConfigError(f"the task {self.task.name} reads one file, not a second of targets")
         if config.held_out and any(files.is_same_data(path, data) for data in self._data):
             log.warning(
                 "%s is the training data: scoring only the %g of it that was held out",
@@ -304,20 +324,22 @@ class _OpenRun:
         elmo = None if layers is None else layers.elmo
         device = find_device(self.device) if elmo is None else elmo.device
         table, labels = files.load_words(self.folder), self.record["facts"]
+        task = self.task.with_learned(files.load_learned(self.folder, self.task.learned_files))
         weights = folder / "model.safetensors"
         try:
             with torch.device("meta"):  # a model as large as a damaged file says is not made
-                expected = new_model(self.task, config, labels, table, layers, seed)
+                expected = new_model(task, config, labels, table, layers, seed)
         except KeyError as e:
             where = self.folder / "task.json"
             raise FormatError(f"{where}: the field facts.{e.args[0]} is missing") from e
         files.check_weights(weights, expected)
-        model = new_model(self.task, config, labels, table, layers, seed)
+        model = new_model(task, config, labels, table, layers, seed)
         files.load_weights(weights, model)
+        model.use()
         read = TokenReader(config.words, table, layers, device)
         reader = bilm.bilm_reader(elmo, config.tokenizer)
         return TrainedTask(
-            self.task, config, model.to(device).eval(), read, reader, self.record, seed,
+            task, config, model.to(device).eval(), read, reader, self.record, seed,
             files.dev_score(folder, self.task.metric),
         )  # fmt: skip
 

@@ -147,6 +147,10 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
             kept = sorted(rng.permutation(len(self.train))[:number].tolist())
             self.train = [self.train[i] for i in kept]
         self.label_sets = self.task.label_sets(self.train)
+        is_resumed = files.holds_run(self.folder) and not force
+        saved = files.load_learned(self.folder, self.task.learned_files) if is_resumed else {}
+        self.config, learned = self.task.learn(config, self.train, saved)
+        self.task, config = self.task.with_learned(learned), self.config
         found = {
             "format_version": files.VERSION,
             "task": self.task.name,
@@ -159,7 +163,7 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
         }
         self.record = found = json.loads(json.dumps(found))
         warn_of_unknown_labels(self.task, self.label_sets, self.dev, dev)
-        if files.holds_run(self.folder) and not force:
+        if is_resumed:
             before = files.read_task_json(self.folder)
             self.table = files.load_words(self.folder)
             if isinstance(static, StaticVectors):  # compared by their values, not by their name
@@ -181,6 +185,7 @@ class _Run(Generic[ConfigT, ExampleT, PredictionT]):
             # First: it says whose folder this is, for a run that is killed in between.
             self._write_record()
             files.save_words(self.folder, self.table)
+            files.save_learned(self.folder, learned)
 
     def train_seed(self, seed: int) -> dict[str, Any]:
         """Train one model, or what is left of it; its scores."""
