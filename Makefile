@@ -82,7 +82,7 @@ clean:
 	touch $@
 
 .venv/.test: .venv/.package
-	$(BIN)/pip install --quiet -c constraints.txt --group test '.[arrow,hub,ko,plot,tasks,zstd]'
+	$(BIN)/pip install --quiet -c constraints.txt --group test '.[arrow,generate,hub,ko,plot,tasks,zstd]'
 	touch $@
 
 .venv/.lint: .venv/.test
