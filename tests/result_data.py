@@ -31,6 +31,7 @@ TEXTS = {
     "srl": ["Anna [gave] him tea and Bob [sings]."],
     "coref": ["Anna met Bob. She likes him."],
     "squad": ["Who came?", "In 1901, Bob came to Rome."],
+    "extract": ["Hello Bob. We sing a song. Thanks."],
 }
 
 
@@ -48,8 +49,10 @@ def write_task_data(task: str, folder: Path) -> tuple[Path, Any]:
     rows: list[Any] = FRAMES
     if task == "snli":
         rows = [dict(zip(("premise", "hypothesis", "label"), pair)) for pair in PAIRS]
+    if task == "extract":
+        rows = [{"source": "We sing. They do not.", "target": "we sing"}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     settings = find_task(task).config_class().override("elmo.place=none")
-    sizes = ("dim=4",) if task == "snli" else ("lstm_dim=4", "lstm_layers=1", "predicate_dim=4")
+    sizes = ("lstm_dim=4", "lstm_layers=1", "predicate_dim=4") if task == "srl" else ("dim=4",)
     settings = settings.override(*sizes)
     return path, replace(settings, words=WORDS, train=replace(TRAIN, **short))

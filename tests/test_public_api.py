@@ -93,6 +93,7 @@ def test_results_of_tasks() -> None:
         tasks.SrlResult: ["frames", "tokens"],
         tasks.CorefResult: ["clusters", "tokens"],
         tasks.SquadResult: ["id", "question", "answer", "start", "end", "probability"],
+        tasks.ExtractResult: ["summary", "sentences"],
         tasks.OtherResult: ["values"],
     }
     for kind, names in expected.items():
