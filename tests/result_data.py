@@ -33,6 +33,7 @@ TEXTS = {
     "coref": ["Anna met Bob. She likes him."],
     "translate": ["Bob eats bread."],
     "squad": ["Who came?", "In 1901, Bob came to Rome."],
+    "extract": ["Hello Bob. We sing a song. Thanks."],
 }
 
 
@@ -52,8 +53,10 @@ def write_task_data(task: str, folder: Path) -> tuple[Path, Any]:
     rows: list[Any] = FRAMES
     if task == "snli":
         rows = [dict(zip(("premise", "hypothesis", "label"), pair)) for pair in PAIRS]
+    if task == "extract":
+        rows = [{"source": "We sing. They do not.", "target": "we sing"}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     settings = find_task(task).config_class().override("elmo.place=none")
-    sizes = ("dim=4",) if task == "snli" else ("lstm_dim=4", "lstm_layers=1", "predicate_dim=4")
+    sizes = ("lstm_dim=4", "lstm_layers=1", "predicate_dim=4") if task == "srl" else ("dim=4",)
     settings = settings.override(*sizes)
     return path, replace(settings, words=WORDS, train=replace(TRAIN, **short))

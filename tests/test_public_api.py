@@ -94,6 +94,7 @@ def test_results_of_tasks() -> None:
         tasks.CorefResult: ["clusters", "tokens"],
         tasks.SquadResult: ["id", "question", "answer", "start", "end", "probability"],
         tasks.TranslateResult: ["translation", "hypotheses", "alignment"],
+        tasks.ExtractResult: ["summary", "sentences"],
         tasks.OtherResult: ["values"],
     }
     for kind, names in expected.items():

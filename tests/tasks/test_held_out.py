@@ -9,6 +9,7 @@ import pytest
 from elmokit.errors import ConfigError
 from elmokit.tasks.classify import ClassifyConfig
 from elmokit.tasks.coref.model import CorefConfig
+from elmokit.tasks.extract import ExtractConfig
 from elmokit.tasks.ner import NerConfig
 from elmokit.tasks.parts.lines import split_held_out
 from elmokit.tasks.registry import TASKS
@@ -29,6 +30,10 @@ def _pair(i: int) -> str:
     return json.dumps(row)
 
 
+def _summary(i: int) -> str:
+    return json.dumps({"source": f"Text {i}. The end.", "target": "the end"})
+
+
 def _frame(i: int) -> str:
     frames = [{"pred": 1, "tags": ["B-ARG0", "B-V", "O"]}, {"pred": 2, "tags": ["O", "O", "B-V"]}]
     return json.dumps({"words": [f"word{i}", "came", "running"], "frames": frames})
@@ -45,6 +50,7 @@ FILES = {
     "classify": ("train.tsv", lambda i: f"{i % 2}\ttext number {i}", ClassifyConfig, "\n"),
     "snli": ("train.jsonl", _pair, SnliConfig, "\n"),
     "srl": ("train.jsonl", _frame, SrlConfig, "\n"),
+    "extract": ("train.jsonl", _summary, ExtractConfig, "\n"),
     "coref": ("train.conll", _document, CorefConfig, "\n"),
 }
 

@@ -399,7 +399,7 @@ def _summary(rows: list[Row], metric: str) -> Row:
 
 def _print_seed(metrics: Row) -> None:
     for name, value in metrics.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and all(isinstance(inner, dict) for inner in value.values()):
             for label, scores in value.items():
                 print(f"  {label:<12}  {_in_words(scores)}")
         else:
@@ -407,6 +407,8 @@ def _print_seed(metrics: Row) -> None:
 
 
 def _in_words(value: Any) -> str:
+    if isinstance(value, str):
+        return value
     if isinstance(value, dict):
         return "  ".join(f"{name} {_in_words(inner)}" for name, inner in value.items())
     return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"

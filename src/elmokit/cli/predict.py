@@ -70,11 +70,12 @@ def predict_cli(
     """Print what a trained model says about each line of a text, or about a data file.
 
     ner prints a token and its tag per line, and an empty line after each sentence; classify and
-    snli print the label and the probabilities of all; squad prints the answer, srl and coref the
-    text with its parts in brackets; translate prints one line for each line. Of a line, snli reads
-    a premise, a tab and a hypothesis; srl a sentence with each [predicate] in brackets; squad a
-    question, a tab and a text, or a JSON object with question and context. With --json, all print
-    one object per text, with the text itself and the offsets of what was found in it.
+    snli print the label and the probabilities of all; squad prints the answer, extract the
+    summary, translate the translation, srl and coref the text with its parts in brackets. Of a
+    line, snli reads a premise, a tab and a hypothesis; srl a sentence with each [predicate] in
+    brackets; squad a question, a tab and a text, or a JSON object with question and context. With
+    --json, all print one object per text, with the text itself and the offsets of what was found
+    in it.
 
     TEXT can also be a file of the kind that the task trains on, such as CoNLL columns or SQuAD's
     JSON; the labels in it are ignored.

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ..tasks.config import TaskConfig
 
 
+METHODS = {"extract": "extract"}
+"""How `summarise` can be done, and the task that does it so."""
+
+
 @reported
 def train_cli(
     context: typer.Context,
@@ -20,7 +24,8 @@ def train_cli(
         str,
         typer.Argument(
             metavar="TASK",
-            help="ner, classify, squad, snli, srl, coref, translate, or an installed task.",
+            help="ner, classify, squad, snli, srl, coref, translate, extract, or an installed "
+            "task.",
         ),
     ],
     train: Annotated[str, typer.Option("--train", metavar="FILE", help="File to learn from.")],
@@ -75,6 +80,14 @@ def train_cli(
             "or bcn, the paper's network (default).",
         ),
     ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            "--method",
+            metavar="NAME",
+            help="For summarise: extract, which chooses the best sentences of the text.",
+        ),
+    ] = None,
     settings: Settings = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many models to train.")] = 1,
     resume: Resume = False,
@@ -95,6 +108,7 @@ def train_cli(
     from ..tasks.runs.train import train_task
 
     changes = list(settings or [])
+    task = _with_method(task, method)
     base = _resolve(task, config)
     if head is not None and not hasattr(base, "head"):
         raise ConfigError(f"--head {quoted(head)}: the task {task} has one model; leave it out")
@@ -129,6 +143,18 @@ def train_cli(
     scores = ", ".join(f"{result['dev'][name]:.4f}" for result in summary["seeds"])
     deviation = f" ± {summary['deviation']:.4f} ({scores})" if len(summary["seeds"]) > 1 else ""
     print(f"{output}: dev {name} {summary['mean']:.4f}{deviation}")
+
+
+def _with_method(task: str, method: str | None) -> str:
+    """The task that does what is asked for by this method."""
+    if method is None:
+        return task
+    if task != "summarise" or method not in METHODS:
+        raise ConfigError(
+            f"task {quoted(task)}, --method {quoted(method)}: expected the task summarise, and a "
+            f"method of {', '.join(METHODS)}"
+        )
+    return METHODS[method]
 
 
 def _resolve(task: str, path: str | None) -> "TaskConfig":

@@ -19,10 +19,12 @@ from .results import Alignment as Alignment
 from .results import Argument as Argument
 from .results import CorefResult as CorefResult
 from .results import Entity as Entity
+from .results import ExtractResult as ExtractResult
 from .results import LabelResult as LabelResult
 from .results import NerResult as NerResult
 from .results import OtherResult as OtherResult
 from .results import Result as Result
+from .results import ScoredSentence as ScoredSentence
 from .results import ScoredText as ScoredText
 from .results import SnliResult as SnliResult
 from .results import SquadResult as SquadResult

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from ..errors import ConfigError, quoted
 from .classify import ClassifyTask
 from .coref import CorefTask
+from .extract import ExtractTask
 from .ner import NerTask
 from .snli import SnliTask
 from .squad import SquadTask
@@ -20,7 +21,16 @@ GROUP = "elmokit.tasks"
 OLD_NAMES = {"sentiment": "classify"}
 """Former names, which commands and runs may still have."""
 
-_ALL = (NerTask(), ClassifyTask(), SquadTask(), SnliTask(), SrlTask(), CorefTask(), TranslateTask())
+_ALL = (
+    NerTask(),
+    ClassifyTask(),
+    SquadTask(),
+    SnliTask(),
+    SrlTask(),
+    CorefTask(),
+    TranslateTask(),
+    ExtractTask(),
+)
 
 TASKS: dict[str, AnyTask] = {task.name: task for task in _ALL}
 

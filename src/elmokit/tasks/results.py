@@ -167,6 +167,24 @@ class TranslateResult(Result):
     alignment: Alignment | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ScoredSentence(_Readable):
+    """A sentence of a summary; `score` is its probability among those of the text."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ExtractResult(Result):
+    """The best sentences of a text, in its order, and the summary that they make."""
+
+    summary: str | None = None
+    sentences: tuple[ScoredSentence, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class OtherResult(Result):
     """What a task of another package says, in its own words."""

@@ -265,13 +265,13 @@ def _rouge_rows(
     best, first = [], []
     for hypothesis, row in zip(hypotheses, references, strict=True):
         found = tokenizer(hypothesis)
-        scores = np.array([_rouge(found, tokenizer(reference)) for reference in row])
+        scores = np.array([rouge_of_tokens(found, tokenizer(reference)) for reference in row])
         best.append(scores.max(axis=0))
         first.append(scores[0])
     return 100 * np.stack(best), 100 * np.stack(first)
 
 
-def _rouge(found: Sequence[str], reference: Sequence[str]) -> tuple[float, float, float]:
+def rouge_of_tokens(found: Sequence[str], reference: Sequence[str]) -> tuple[float, float, float]:
     """ROUGE-1, ROUGE-2 and ROUGE-L of two texts, from 0 to 1."""
     common = longest_common_subsequence(found, reference)
     longest = _f1(common, len(found), len(reference))

@@ -75,17 +75,17 @@ def _table_pairs(
 
 def _json_pairs(path: Path | str, lines: Lines, source: str, target: str) -> Iterator[TextPair]:
     for where, record in json_lines(path, lines):
-        text = _text(_field(record, source, where), where, source)
-        yield TextPair(text, tuple(_targets(record, target, where)))
+        text = _text(field_of(record, source, where), where, source)
+        yield TextPair(text, tuple(targets_of(record, target, where)))
 
 
-def _targets(record: Mapping[str, Any], name: str, where: str) -> Iterator[str]:
+def targets_of(record: Mapping[str, Any], name: str, where: str) -> Iterator[str]:
     """The target of a JSON object, or each of its list of targets."""
     names = f"{name}s"
     if name in record and names in record:
         raise FormatError(f"{where}: expected {quoted(name)} or {quoted(names)}, found both")
     if names not in record:
-        yield _text(_field(record, name, where, names), where, name)
+        yield _text(field_of(record, name, where, names), where, name)
         return
     values = record[names]
     if not isinstance(values, list) or not values:
@@ -94,7 +94,7 @@ def _targets(record: Mapping[str, Any], name: str, where: str) -> Iterator[str]:
         yield _text(value, where, f"entry of {names}")
 
 
-def _field(record: Mapping[str, Any], name: str, where: str, *others: str) -> object:
+def field_of(record: Mapping[str, Any], name: str, where: str, *others: str) -> object:
     if name not in record:
         names = " or ".join(map(quoted, (name, *others)))
         raise FormatError(
