@@ -49,9 +49,9 @@ def find_task(name: str) -> AnyTask:
     if name in installed:
         return _load(installed[name])
     raise ConfigError(
-        f"task {quoted(name)}: expected one of {', '.join([*TASKS, *installed])}; a task of your "
-        "own is given as an object (train_task(MyTask(), …), load_task(run, task=MyTask())) or "
-        f"installed as an entry point of the group {GROUP}"
+        f"task {quoted(name)}: expected one of {', '.join([*TASKS, *installed])}; or one of "
+        "your own: train_task(MyTask(), …), load_task(run, task=MyTask()), or an installed entry "
+        f"point of the group {GROUP}"
     )
 
 
